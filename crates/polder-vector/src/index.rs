@@ -11,9 +11,6 @@ use crate::options::IndexOptions;
 use crate::search::{Answer, Search};
 use crate::vectors::Vector;
 
-/// How many of the nearest are looked at for a vector that is known.
-const FIND_WIDTHS: [usize; 2] = [32, 512];
-
 /// A vector index: its vectors, each with a label, and those nearest to any vector. Each method is that
 /// of the same name of the index.
 pub trait VectorIndex: Send + Sync {
@@ -49,26 +46,6 @@ pub trait VectorIndex: Send + Sync {
     /// # Errors
     /// Those of the pool.
     fn get(&self, label: u64, node: NodeId) -> Result<Option<VectorBuf>, VectorError>;
-
-    /// Where this vector lies, which was inserted with this label, if it is there. Looks near to the vector
-    /// first, and compares with all that have the label if it is not met there.
-    ///
-    /// # Errors
-    /// Those of a vector that is not one of the index, and those of the pool.
-    fn find(&self, label: u64, vector: VectorRef<'_>) -> Result<Option<NodeId>, VectorError> {
-        let of_label = |answer: Answer| {
-            let found = answer.found.into_iter().find(|found| found.label == label);
-            found.map(|found| found.node)
-        };
-        for width in FIND_WIDTHS {
-            let found = of_label(self.search(vector, &Search::new(width, width))?);
-            if found.is_some() {
-                return Ok(found);
-            }
-        }
-        let has_label = |other: u64| other == label;
-        Ok(of_label(self.search_exact(vector, &Search::new(1, 1).filter(&has_label))?))
-    }
 
     /// Vectors near to `query`, nearest first.
     ///

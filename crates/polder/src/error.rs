@@ -261,6 +261,14 @@ pub enum StoreError {
         /// What was asked for.
         wanted: String,
     },
+    /// A collection that lacks a table, as one does whose drop was cut off.
+    #[error(
+        "the collection `{name}` is not whole: a table of it is missing, as after a drop that was cut off; drop it again (`Store::drop_collection`)"
+    )]
+    NotWhole {
+        /// Its name.
+        name: String,
+    },
     /// The structure was not registered when the store was opened. What is in it stays as it is.
     #[error(
         "`{name}` is a structure `{structure}`, which was not registered; open the store with `Options::structure`"

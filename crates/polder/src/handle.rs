@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 #[cfg(feature = "vector")]
-use std::sync::{Mutex, atomic::AtomicU64};
+use std::sync::Mutex;
 use std::thread;
 
 use polder_pool::waits;
@@ -15,6 +15,8 @@ use crate::any::{Any, dispatch};
 use crate::durability::Durability;
 use crate::families::Engines;
 use crate::kind::TranslationKind;
+#[cfg(feature = "vector")]
+use crate::labels::Labels;
 
 /// An open store. Cheap to clone; all clones are the same store.
 ///
@@ -31,9 +33,9 @@ pub struct Store {
 pub(crate) struct Closer {
     pub(crate) engine: Any<Engines>,
     pub(crate) path: PathBuf,
-    /// The next label of each collection that is open, by its name (`COLL-2`).
+    /// Of each collection that was opened, by its name.
     #[cfg(feature = "vector")]
-    pub(crate) next_labels: Mutex<HashMap<String, Arc<AtomicU64>>>,
+    pub(crate) labels: Mutex<HashMap<String, Arc<Labels>>>,
 }
 
 impl Drop for Closer {

@@ -63,3 +63,47 @@ key_ranges!(
     RangeToInclusive<K>,
     (Bound<K>, Bound<K>)
 );
+
+/// The range of all keys that begin with some bytes.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+/// use polder::Prefix;
+///
+/// let cities = store.open_table("cities")?;
+/// for name in ["be/Gent", "nl/Delft", "nl/Utrecht"] {
+///     cities.put(name, "")?;
+/// }
+/// assert_eq!(cities.count_range(Prefix::new("nl/"))?, 2);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prefix {
+    prefix: Vec<u8>,
+    /// The first key behind them.
+    end: Option<Vec<u8>>,
+}
+
+impl Prefix {
+    /// All keys that begin so.
+    pub fn new(prefix: impl AsRef<[u8]>) -> Prefix {
+        let prefix = prefix.as_ref().to_vec();
+        // Up to the next key that does not begin so: the last byte that can be raised is raised.
+        let mut end = prefix.clone();
+        while end.last() == Some(&u8::MAX) {
+            end.pop();
+        }
+        let end = end.last_mut().map(|last| *last += 1).map(|()| end);
+        Prefix { prefix, end }
+    }
+}
+
+impl KeyRange for Prefix {
+    fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        let end = self.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        (Bound::Included(&self.prefix), end)
+    }
+}

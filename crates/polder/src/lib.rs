@@ -82,6 +82,8 @@ mod helpers;
 mod hosted;
 mod key_range;
 mod kind;
+#[cfg(feature = "vector")]
+mod labels;
 mod live;
 #[cfg(feature = "tools")]
 pub mod log_dump;
@@ -122,13 +124,14 @@ pub use check::{CheckFault, CheckReport};
 pub use check_deep::{DeepFault, DeepPhase, DeepReport};
 #[cfg(feature = "vector")]
 pub use collection::{
-    Collection, CollectionProbe, CollectionReport, Hit, Hits, Keys, Loaded, Query,
+    Collection, CollectionProbe, CollectionRepair, CollectionReport, Entries, Hit, Hits, KeySet,
+    Keys, Loaded, Query,
 };
 pub use durability::Durability;
 pub use error::{OpenError, OptionsError, StoreError};
 pub use handle::Store;
 pub use hosted::{Hosted, StructureInfo};
-pub use key_range::KeyRange;
+pub use key_range::{KeyRange, Prefix};
 pub use kind::TranslationKind;
 pub use live::{LiveError, live_stats};
 pub use options::{OpenMode, Options};

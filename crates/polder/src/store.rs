@@ -162,7 +162,7 @@ impl Store {
             engine: engine.clone(),
             path,
             #[cfg(feature = "vector")]
-            next_labels: Default::default(),
+            labels: Default::default(),
         });
         Ok(Store { engine, closer })
     }

@@ -457,12 +457,12 @@ impl<T: Translation> Walk<'_, '_, T> {
         // No page is on its way (MANY-4).
         let Scratch { seen, nearest, .. } = &mut *self.scratch;
         for (node, sight, label) in seen {
-            let is_match = filter.matches(*label);
+            // Of what has left the label may be one that nothing has.
+            let is_match = sight.state == State::Live && filter.matches(*label);
             judged.seen += 1;
             judged.matching += u64::from(is_match);
             if sight.state != State::Free && sight.distance < nearest.bound() {
-                let near = Near { distance: sight.distance, node: *node };
-                nearest.insert(near, is_match && sight.state == State::Live);
+                nearest.insert(Near { distance: sight.distance, node: *node }, is_match);
             }
         }
         done.map(|()| judged)

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use polder_pool::lock;
@@ -54,39 +54,45 @@ impl Collection {
     ///
     /// # Errors
     /// [`StoreError::Key`] with the number of the first row that could not be inserted, and why; those
-    /// before it may be there, and few behind it. [`StoreError::NotDurable`].
+    /// before it are there, and few behind it. [`StoreError::NotDurable`], and [`StoreError::Nested`].
     pub fn load<K: AsRef<[u8]> + Send, P: AsRef<[u8]> + Send>(
         &self,
         rows: impl IntoIterator<Item = (K, VectorBuf, P)>,
         threads: usize,
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Loaded, StoreError> {
-        let work = Work { to: self.with_durability(Durability::None), ..Work::new(self) };
+        // Other threads write for this one, which must be one that may.
+        self.store().check_may_change()?;
+        let work = Work::new(self.with_durability(Durability::None));
         let (jobs, taken) = sync_channel::<Job<K, P>>(AHEAD);
-        let taken = Mutex::new(taken);
+        let taken = Arc::new(Mutex::new(taken));
         let mut stopped = false;
         thread::scope(|scope| {
             for _ in 0..threads.max(1) {
-                scope.spawn(|| work.run(&taken));
+                let (work, taken) = (&work, Arc::clone(&taken));
+                scope.spawn(move || work.run(&taken));
             }
+            // Who sends hears when nobody takes any more.
+            drop(taken);
             for (number, (key, vector, payload)) in rows.into_iter().enumerate() {
                 stopped = !progress(work.done());
                 if stopped {
                     work.is_over.store(true, Relaxed);
                 }
-                if work.is_over.load(Relaxed) {
+                let is_over = work.is_over.load(Relaxed);
+                if is_over || jobs.send((number, key, vector, payload)).is_err() {
                     break;
                 }
-                // Nobody goes before the channel is closed.
-                let _ = jobs.send((number, key, vector, payload));
             }
             drop(jobs);
         });
+        progress(work.done());
         let flushed = match self.durability {
             Durability::Sync => self.store().flush(),
             _ => Ok(()),
         };
-        if let Some((index, source)) = work.failed.into_inner() {
+        let failed = work.failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some((index, source)) = failed {
             return Err(StoreError::Key { index, source: Box::new(source) });
         }
         flushed?;
@@ -102,14 +108,14 @@ struct Work {
     passed_over: AtomicU64,
     /// Nothing more is to be inserted.
     is_over: AtomicBool,
-    /// The row that could not be inserted, and why.
-    failed: OnceLock<(usize, StoreError)>,
+    /// The first row that could not be inserted, and why.
+    failed: Mutex<Option<(usize, StoreError)>>,
 }
 
 impl Work {
-    fn new(to: &Collection) -> Work {
+    fn new(to: Collection) -> Work {
         let (inserted, passed_over, is_over, failed) = Default::default();
-        Work { to: to.clone(), inserted, passed_over, is_over, failed }
+        Work { to, inserted, passed_over, is_over, failed }
     }
 
     fn done(&self) -> u64 {
@@ -124,23 +130,19 @@ impl Work {
             if self.is_over.load(Relaxed) {
                 continue;
             }
-            match self.insert(key.as_ref(), &vector, payload.as_ref()) {
+            let (key, payload) = (key.as_ref(), payload.as_ref());
+            match vector.view(|vector| self.to.insert_new(key, vector, payload)) {
                 Ok(true) => self.inserted.fetch_add(1, Relaxed),
                 Ok(false) => self.passed_over.fetch_add(1, Relaxed),
                 Err(error) => {
                     self.is_over.store(true, Relaxed);
-                    let _ = self.failed.set((number, error));
+                    let mut failed = lock(&self.failed);
+                    if failed.as_ref().is_none_or(|(first, _)| number < *first) {
+                        *failed = Some((number, error));
+                    }
                     continue;
                 }
             };
         }
-    }
-
-    /// Whether it was not there.
-    fn insert(&self, key: &[u8], vector: &VectorBuf, payload: &[u8]) -> Result<bool, StoreError> {
-        if self.to.contains_key(key)? {
-            return Ok(false);
-        }
-        vector.view(|vector| self.to.insert(key, vector, payload)).map(|_| true)
     }
 }

@@ -2,7 +2,7 @@
 //! feature `vector`.)
 //!
 //! A collection is a vector index and three tables beside it, which have its name and an ending. They
-//! are for it alone to write; to look into them is no harm.
+//! are for it alone to write, rename and drop; to look into them is no harm.
 //!
 //! | name | what is in it |
 //! |---|---|
@@ -10,6 +10,7 @@
 //! | `docs.keys` | for each key its label, and where its vector lies |
 //! | `docs.rows` | for each label its key and its payload: the *row* of the vector |
 //! | `docs.pending` | for each vector without a row its label, and what is known of it |
+//! | `docs.lost` | payloads whose vectors a salvage has not found; mostly there is no such table |
 //!
 //! An index is changed by many small changes of its own, which no batch can hold. So a vector is in the
 //! index before it counts, and after it counted; what makes it count is a batch over the tables, with
@@ -32,32 +33,35 @@
 //! * `COLL-3` A vector of the index that has no row has a record in `pending`, from before it came until it
 //!   has gone. So `pending` alone tells what a crash has left. The log keeps the order: what came first is
 //!   there if what came later is.
-//! * `COLL-4` A row, its key and its record in `pending` change by one batch, which expects that the key is
-//!   as it was seen.
+//! * `COLL-4` A row, its key and its record in `pending` change by one batch, which expects that key and
+//!   record are as they were seen.
 //!
-//! What a crash leaves between two steps is settled when the collection is opened (`settle.rs`): a vector
-//! that was coming and one that was going both leave. A change that fails takes its vector back in the same
-//! way.
+//! What a crash leaves between two steps is settled by the first change that is made after it
+//! (`settle.rs`): a vector that was coming and one that was going both leave. Opening a collection only
+//! reads. A change that fails takes its vector back; what cannot be taken back then stays in `pending` until
+//! the store is opened again, and is found by nobody.
 //!
 //! | file | |
 //! |---|---|
 //! | `record.rs` | what lies in the tables |
+//! | `keys.rs` | keys in order, and sets of them |
 //! | `write.rs` | inserting and removing, alone and in batches |
 //! | `load.rs` | inserting many by many threads |
 //! | `search.rs` | searches |
 //! | `settle.rs` | what was cut off |
-//! | `check.rs` | whether rows and vectors agree, and making them agree |
+//! | `check.rs`, `repair.rs` | whether rows and vectors agree, and making them agree |
 
 mod check;
+mod keys;
 mod load;
 mod record;
+mod repair;
 mod search;
 mod settle;
 mod write;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use polder_pool::lock;
 use polder_structure::Structure;
@@ -65,21 +69,24 @@ use polder_vector::{
     HnswOptions, HnswStructure, IndexOptions, VectorBuf, VectorError, VectorIndex,
 };
 
+use crate::any::dispatch;
 use crate::durability::Durability;
 use crate::error::StoreError;
 use crate::handle::Store;
 use crate::hosted::Hosted;
-use crate::key_range::KeyRange;
-use crate::range::Range;
+use crate::labels::Labels;
 use crate::table::Table;
 pub use check::CollectionReport;
+pub use keys::{Entries, KeySet, Keys};
 pub use load::Loaded;
-use record::Place;
+use record::{Place, label_of};
+pub use repair::CollectionRepair;
 pub use search::{CollectionProbe, Hit, Hits, Query};
 
 const KEYS: &str = "keys";
 const ROWS: &str = "rows";
 const PENDING: &str = "pending";
+const TABLES: [&str; 3] = [KEYS, ROWS, PENDING];
 
 /// Vectors, each with a key and a payload: those nearest to any vector, and any one by its key. Cheap to
 /// clone; keeps the store open.
@@ -113,8 +120,7 @@ pub struct Collection {
     keys: Table,
     rows: Table,
     pending: Table,
-    /// Of all handles of the collection (`COLL-2`).
-    next_label: Arc<AtomicU64>,
+    labels: Arc<Labels>,
     durability: Durability,
 }
 
@@ -126,22 +132,22 @@ impl fmt::Debug for Collection {
 
 /// Collections of vectors. (With the feature `vector`.)
 impl Store {
-    /// Makes an empty collection, whose vectors are as `options` say.
+    /// Makes an empty collection, whose vectors are as `options` say. A vector lies in one page with its
+    /// links: pages of 4 KiB hold those of 964 dimensions of f32, with the default of 16 links; for longer
+    /// ones the store is made with larger pages ([`Options::page_size`](crate::Options::page_size)).
     ///
     /// # Errors
     /// [`StoreError::TableExists`] and [`StoreError::OtherStructure`] if its name, or that of a table of
     /// it, is taken; [`StoreError::Structure`] for options that cannot be; [`StoreError::TableName`], and
-    /// those of writing.
+    /// those of writing. Nothing of it is there then.
     pub fn create_collection(
         &self,
         name: &str,
         options: &HnswOptions,
     ) -> Result<Collection, StoreError> {
-        // The index comes last, and goes last: a collection is there as long as it is.
-        if self.structures()?.iter().any(|structure| structure.name == name) {
-            return Err(StoreError::TableExists { name: name.to_string() });
-        }
-        let tables = [KEYS, ROWS, PENDING].map(|ending| table_name(name, ending));
+        self.check_may_change()?;
+        let open = lock(&self.closer.labels);
+        let tables = TABLES.map(|ending| table_name(name, ending));
         for table in &tables {
             // A creation that was cut off may have made it.
             match self.table(table) {
@@ -151,58 +157,99 @@ impl Store {
                 Err(error) => return Err(error),
             }
         }
-        for table in &tables {
-            self.open_table(table)?;
+        // The index comes last, and goes last: a collection is there as long as it is.
+        let mut made = Vec::new();
+        let created = self
+            .make_tables(&tables, &mut made)
+            .and_then(|()| self.create_structure_with::<HnswStructure>(name, options).map(drop));
+        if created.is_err() {
+            made.iter().for_each(|table: &Table| drop(self.drop_table(table.name())));
         }
-        self.create_structure_with::<HnswStructure>(name, options)?;
+        created?;
+        drop(open);
         self.collection(name)
     }
 
-    /// A collection that exists. What a crash has cut off in it is settled first.
+    /// A collection that exists.
     ///
     /// # Errors
     /// [`StoreError::NoSuchTable`]; [`StoreError::OtherStructure`] if the name is not that of a
-    /// collection; those of reading, and of writing where there is something to settle.
+    /// collection; [`StoreError::NotWhole`], and those of reading.
     pub fn collection(&self, name: &str) -> Result<Collection, StoreError> {
+        let mut open = lock(&self.closer.labels);
         let index = self.structure::<HnswStructure>(name)?.with_durability(Durability::None);
         let table = |ending| match self.table(&table_name(name, ending)) {
-            Err(StoreError::NoSuchTable { .. }) => Err(StoreError::OtherStructure {
-                name: name.to_string(),
-                found: HnswStructure::NAME.to_string(),
-                wanted: "collection".to_string(),
-            }),
-            found => Ok(found?.with_durability(Durability::None)),
+            Ok(table) => Ok(Some(table.with_durability(Durability::None))),
+            Err(StoreError::NoSuchTable { .. }) => Ok(None),
+            Err(error) => Err(error),
         };
-        let (keys, rows, pending) = (table(KEYS)?, table(ROWS)?, table(PENDING)?);
+        let (keys, rows, pending) = match (table(KEYS)?, table(ROWS)?, table(PENDING)?) {
+            (Some(keys), Some(rows), Some(pending)) => (keys, rows, pending),
+            (None, None, None) => return Err(not_a_collection(name)),
+            _ => return Err(StoreError::NotWhole { name: name.to_string() }),
+        };
+        let labels = match open.get(name) {
+            Some(labels) => Arc::clone(labels),
+            None => {
+                let last = |table: &Table| -> Result<Option<u64>, StoreError> {
+                    Ok(table.last()?.and_then(|(label, _)| label_of(&label)))
+                };
+                let last = last(&rows)?.max(last(&pending)?);
+                let labels = Arc::new(Labels::new(last.map_or(0, |last| last.saturating_add(1))));
+                open.insert(name.to_string(), Arc::clone(&labels));
+                labels
+            }
+        };
         let durability = self.durability();
-        let mut open = lock(&self.closer.next_labels);
-        let known = open.get(name).cloned();
-        let is_first = known.is_none();
-        let next_label = known.unwrap_or_default();
-        let collection = Collection { index, keys, rows, pending, next_label, durability };
-        if is_first {
-            collection.settle()?;
-            open.insert(name.to_string(), Arc::clone(&collection.next_label));
-        }
-        Ok(collection)
+        Ok(Collection { index, keys, rows, pending, labels, durability })
     }
 
-    /// Drops a collection and all that is in it. A caller that uses it meanwhile gets
-    /// [`StoreError::Dropped`].
+    /// A collection that exists, or is made now, as [`Store::create_collection`] does; then the options of
+    /// one that exists stay what they are.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchTable`]; [`StoreError::OtherStructure`] if the name is not that of an index;
-    /// and those of writing. If one comes in the middle, to drop it again goes on.
+    /// As [`Store::collection`] and [`Store::create_collection`].
+    pub fn open_collection(
+        &self,
+        name: &str,
+        options: &HnswOptions,
+    ) -> Result<Collection, StoreError> {
+        loop {
+            match self.collection(name) {
+                Err(StoreError::NoSuchTable { .. }) => {}
+                found => return found,
+            }
+            match self.create_collection(name, options) {
+                Err(StoreError::TableExists { name: taken }) if taken == name => {}
+                made => return made,
+            }
+        }
+    }
+
+    /// Drops a collection and all that is in it, but for the table of what a salvage has not found. A
+    /// caller that uses it meanwhile gets [`StoreError::Dropped`].
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchTable`]; [`StoreError::OtherStructure`] if the name is not that of a
+    /// collection; and those of writing. If one comes in the middle, to drop it again goes on.
     pub fn drop_collection(&self, name: &str) -> Result<(), StoreError> {
+        self.check_may_change()?;
+        let mut open = lock(&self.closer.labels);
         self.structure::<HnswStructure>(name)?;
-        lock(&self.closer.next_labels).remove(name);
-        for ending in [PENDING, ROWS, KEYS] {
-            match self.drop_table(&table_name(name, ending)) {
+        let names = self.tables()?;
+        let tables = TABLES.map(|ending| table_name(name, ending));
+        if !tables.iter().any(|table| names.binary_search(table).is_ok()) {
+            return Err(not_a_collection(name));
+        }
+        for table in tables.iter().rev() {
+            match self.drop_table(table) {
                 Err(StoreError::NoSuchTable { .. }) => {}
                 dropped => dropped?,
             }
         }
-        self.drop_structure(name)
+        self.drop_structure(name)?;
+        open.remove(name);
+        Ok(())
     }
 
     /// The names of all collections, in order.
@@ -214,14 +261,39 @@ impl Store {
         let has = |name: &str, ending| tables.binary_search(&table_name(name, ending)).is_ok();
         let indexes = self.structures()?.into_iter();
         let indexes = indexes.filter(|index| index.structure == HnswStructure::NAME);
-        let is_one = |name: &String| [KEYS, ROWS, PENDING].iter().all(|ending| has(name, ending));
+        let is_one = |name: &String| TABLES.iter().all(|ending| has(name, ending));
         Ok(indexes.map(|index| index.name).filter(is_one).collect())
+    }
+
+    /// Makes those of these tables that are not there.
+    fn make_tables(&self, names: &[String], made: &mut Vec<Table>) -> Result<(), StoreError> {
+        for name in names {
+            match self.create_table(name) {
+                Err(StoreError::TableExists { .. }) => {}
+                created => made.push(created?),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether this thread may wait for those that write: it is not in the closure of an update, and the
+    /// store is open to write.
+    fn check_may_change(&self) -> Result<(), StoreError> {
+        dispatch!(&self.engine, engine => engine.quiesce.enter().map(drop))
     }
 }
 
 /// The name of a table of a collection.
 fn table_name(collection: &str, ending: &str) -> String {
     format!("{collection}.{ending}")
+}
+
+fn not_a_collection(name: &str) -> StoreError {
+    StoreError::OtherStructure {
+        name: name.to_string(),
+        found: HnswStructure::NAME.to_string(),
+        wanted: "collection".to_string(),
+    }
 }
 
 /// What is in a collection.
@@ -282,29 +354,39 @@ impl Collection {
     /// # Errors
     /// Those of reading. [`StoreError::Corrupt`] if key, row and vector do not agree.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<(VectorBuf, Vec<u8>)>, StoreError> {
-        self.get_of(key.as_ref())
+        self.whole(key.as_ref(), |place| {
+            let vector = self.read(|index| index.get(place.label, place.node))?;
+            let payload = self.row(place.label, |_, payload| payload.to_vec())?;
+            Ok(vector.zip(payload))
+        })
     }
 
-    fn get_of(&self, key: &[u8]) -> Result<Option<(VectorBuf, Vec<u8>)>, StoreError> {
+    /// The payload of a key.
+    ///
+    /// # Errors
+    /// As [`Collection::get`].
+    pub fn payload(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, StoreError> {
+        self.whole(key.as_ref(), |place| self.row(place.label, |_, payload| payload.to_vec()))
+    }
+
+    /// What `read` reads of a key, where that is there.
+    fn whole<R>(
+        &self,
+        key: &[u8],
+        read: impl Fn(Place) -> Result<Option<R>, StoreError>,
+    ) -> Result<Option<R>, StoreError> {
         let mut seen = None;
         loop {
             let Some((version, place)) = self.place(key)? else { return Ok(None) };
-            let payload = self.row(place.label, |_, payload| payload.to_vec())?;
-            let vector = self.read(|index| index.get(place.label, place.node))?;
-            match (vector, payload) {
-                (Some(vector), Some(payload)) => return Ok(Some((vector, payload))),
+            match read(place)? {
+                Some(whole) => return Ok(Some(whole)),
                 // It is the same as before: nobody has changed it meanwhile.
-                _ if seen == Some(version) => {
+                None if seen == Some(version) => {
                     return Err(self.broken("a key has no row, or no vector"));
                 }
-                _ => seen = Some(version),
+                None => seen = Some(version),
             }
         }
-    }
-
-    /// The keys of a range, in order.
-    pub fn keys(&self, range: impl KeyRange) -> Keys {
-        Keys(self.keys.range(range))
     }
 
     /// Where the vector of a key is, and the version word of that.
@@ -337,17 +419,5 @@ impl Collection {
     #[cold]
     fn broken(&self, what: &'static str) -> StoreError {
         StoreError::Corrupt { table: self.name().to_string(), source: what.into() }
-    }
-}
-
-/// The keys of a [`Collection`], in order ([`Collection::keys`]).
-#[derive(Debug)]
-pub struct Keys(Range);
-
-impl Iterator for Keys {
-    type Item = Result<Vec<u8>, StoreError>;
-
-    fn next(&mut self) -> Option<Result<Vec<u8>, StoreError>> {
-        Some(self.0.next()?.map(|(key, _)| key))
     }
 }

@@ -57,6 +57,11 @@ pub(super) fn row_of(key: &[u8], payload: &[u8]) -> Vec<u8> {
     [&len.to_le_bytes(), key, payload].concat()
 }
 
+/// Bytes of such a row.
+pub(super) fn row_len(key: &[u8], payload: &[u8]) -> usize {
+    KEY_LEN + key.len() + payload.len()
+}
+
 /// Key and payload of a row.
 pub(super) fn row(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = bytes.split_first_chunk::<KEY_LEN>()?;

@@ -1,5 +1,6 @@
 //! Searches.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -7,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use polder_pool::lock;
 use polder_vector::{Answer, Filter, Probe, Probed, Search, VectorRef};
 
-use super::{Collection, record};
+use super::{Collection, KeySet, record};
 use crate::error::StoreError;
 
-/// Tries of a search that has met vectors without rows, which others were inserting, replacing or removing.
-const MOST_TRIES: usize = 3;
+/// Tries of a search beside others that insert, replace and remove what it finds.
+const MOST_TRIES: usize = 4;
 /// How much a search looks at that was not told.
 const WIDTH: usize = 100;
 
@@ -33,13 +34,15 @@ pub struct Query<'f> {
     width: usize,
     within: f32,
     filter: Option<&'f RowFilter<'f>>,
+    among: Option<&'f KeySet>,
     is_exact: bool,
 }
 
 impl<'f> Query<'f> {
     /// The `count` nearest.
     pub fn new(count: usize) -> Query<'f> {
-        Query { count, width: WIDTH, within: f32::INFINITY, filter: None, is_exact: false }
+        let (within, filter, among, is_exact) = (f32::INFINITY, None, None, false);
+        Query { count, width: WIDTH, within, filter, among, is_exact }
     }
 
     /// How much is looked at, 100 by default: with more, more of the nearest are found, and it takes
@@ -49,7 +52,8 @@ impl<'f> Query<'f> {
         Query { width, ..self }
     }
 
-    /// None that is farther; see [`Metric`](crate::vector::Metric).
+    /// None that is farther: by the square of the Euclidean distance, or by one less the inner product or
+    /// the cosine; see [`Metric`](crate::vector::Metric).
     #[must_use]
     pub fn within(self, distance: f32) -> Query<'f> {
         Query { within: distance, ..self }
@@ -60,6 +64,12 @@ impl<'f> Query<'f> {
     #[must_use]
     pub fn filter(self, filter: &'f RowFilter<'f>) -> Query<'f> {
         Query { filter: Some(filter), ..self }
+    }
+
+    /// None but these, of which is known how many there are; nothing is asked of rows for it.
+    #[must_use]
+    pub fn among(self, keys: &'f KeySet) -> Query<'f> {
+        Query { among: Some(keys), ..self }
     }
 
     /// The very nearest: all vectors are compared.
@@ -76,6 +86,7 @@ impl fmt::Debug for Query<'_> {
             .field("width", &self.width)
             .field("within", &self.within)
             .field("filter", &self.filter.map(|_| ..))
+            .field("among", &self.among.map(KeySet::len))
             .field("is_exact", &self.is_exact)
             .finish()
     }
@@ -102,10 +113,10 @@ pub struct Hits {
     pub is_exhaustive: bool,
 }
 
-/// A filter of rows, as the index asks it of labels.
+/// Which labels a search may find, as the index asks for it.
 struct Rows<'r> {
     of: &'r Collection,
-    filter: Option<&'r RowFilter<'r>>,
+    wanted: &'r Query<'r>,
     /// Whether there was a label without a row.
     has_missed: AtomicBool,
     /// The first error that was met.
@@ -113,14 +124,18 @@ struct Rows<'r> {
 }
 
 impl<'r> Rows<'r> {
-    fn new(of: &'r Collection, filter: Option<&'r RowFilter<'r>>) -> Rows<'r> {
-        Rows { of, filter, has_missed: AtomicBool::new(false), failed: Mutex::new(None) }
+    fn new(of: &'r Collection, wanted: &'r Query<'r>) -> Rows<'r> {
+        Rows { of, wanted, has_missed: AtomicBool::new(false), failed: Mutex::new(None) }
     }
 }
 
 impl Filter for Rows<'_> {
     fn matches(&self, label: u64) -> bool {
-        let filter = |key: &[u8], payload: &[u8]| self.filter.is_none_or(|of| of(key, payload));
+        if self.wanted.among.is_some_and(|keys| !keys.0.contains(label)) {
+            return false;
+        }
+        let filter = self.wanted.filter;
+        let filter = |key: &[u8], payload: &[u8]| filter.is_none_or(|of| of(key, payload));
         match self.of.row(label, filter) {
             Ok(Some(matches)) => matches,
             Ok(None) => {
@@ -151,14 +166,18 @@ impl Collection {
     }
 
     fn search_for(&self, query: VectorRef<'_>, wanted: &Query<'_>) -> Result<Hits, StoreError> {
-        let mut count = wanted.count;
-        for tries in 1.. {
-            let rows = Rows::new(self, wanted.filter);
-            let mut search = Search::new(count, wanted.width).within(wanted.within);
-            // Without a filter only what is found is looked up.
-            if wanted.filter.is_some() {
-                search = search.filter(&rows);
-            }
+        let plain = Search::new(wanted.count, wanted.width).within(wanted.within);
+        // Where all may be found, or a set of keys, only what is found is looked up.
+        let mut looks_first = wanted.filter.is_some();
+        let mut tries = 1;
+        loop {
+            let begun = self.labels.commits();
+            let rows = Rows::new(self, wanted);
+            let search = match (looks_first, wanted.among) {
+                (true, _) => plain.filter(&rows),
+                (false, Some(keys)) => plain.filter(&keys.0),
+                (false, None) => plain,
+            };
             let answer = self.read(|index| match wanted.is_exact {
                 true => index.search_exact(query, &search),
                 false => index.search(query, &search),
@@ -168,30 +187,61 @@ impl Collection {
             }
             let found = answer.found.len();
             let mut hits = self.hits(answer)?;
-            let missed = found - hits.hits.len();
-            if missed == 0 && !rows.has_missed.load(Relaxed) || tries == MOST_TRIES {
-                hits.hits.truncate(wanted.count);
+            // COLL-1: others without a row may be in the way of those that have one. And where a vector had
+            // lost its row, another one has come by now, if a batch was made meanwhile.
+            let has_lost = hits.hits.len() < found;
+            let has_moved = rows.has_missed.load(Relaxed) && self.labels.commits() != begun;
+            if !has_lost && !has_moved {
                 return Ok(hits);
             }
-            // COLL-1: the vector that has come in its place is there by now.
-            count = count.saturating_add(missed);
+            if tries == MOST_TRIES {
+                hits.is_exhaustive = false;
+                return Ok(hits);
+            }
+            (looks_first, tries) = (true, tries + 1);
         }
-        Ok(Hits::default())
     }
 
-    /// The rows of what was found, of what has one.
+    /// The rows of what was found, of what has one. Of two vectors of one key the newer one counts.
     fn hits(&self, answer: Answer) -> Result<Hits, StoreError> {
         let labels: Vec<_> = answer.found.iter().map(|found| found.label.to_be_bytes()).collect();
-        let mut rows = vec![None; labels.len()];
-        self.rows.get_many(&labels, |at, row| rows[at] = row.map(<[u8]>::to_vec))?;
-        let mut hits = Vec::with_capacity(labels.len());
-        for (found, row) in answer.found.iter().zip(rows) {
-            let Some(row) = row else { continue };
-            let row = record::row(&row).ok_or_else(|| self.broken("a row has no key"))?;
-            let (key, payload) = (row.0.to_vec(), row.1.to_vec());
-            hits.push(Hit { key, payload, distance: found.distance });
+        let mut hits: Vec<Option<Hit>> = Vec::new();
+        hits.resize_with(labels.len(), || None);
+        let mut is_whole = true;
+        let looked_up = self.rows.get_many(&labels, |at, row| {
+            let Some(row) = row else { return };
+            let row = record::row(row);
+            is_whole &= row.is_some();
+            hits[at] = row.map(|(key, payload)| Hit {
+                key: key.to_vec(),
+                payload: payload.to_vec(),
+                distance: answer.found[at].distance,
+            });
+        });
+        match looked_up {
+            Err(StoreError::Key { source, .. }) => return Err(*source),
+            other => other?,
         }
-        Ok(Hits { hits, is_exhaustive: answer.is_exhaustive })
+        if !is_whole {
+            return Err(self.broken("a row has no key"));
+        }
+        let mut newest: HashMap<&[u8], u64> = HashMap::with_capacity(hits.len());
+        for (hit, found) in hits.iter().zip(&answer.found) {
+            if let Some(hit) = hit {
+                let label = newest.entry(&hit.key).or_default();
+                *label = found.label.max(*label);
+            }
+        }
+        let is_newest: Vec<bool> = hits
+            .iter()
+            .zip(&answer.found)
+            .map(|(hit, found)| {
+                hit.as_ref().is_some_and(|hit| newest.get(&hit.key[..]) == Some(&found.label))
+            })
+            .collect();
+        let hits =
+            hits.into_iter().zip(is_newest).filter_map(|(hit, newest)| hit.filter(|_| newest));
+        Ok(Hits { hits: hits.collect(), is_exhaustive: answer.is_exhaustive })
     }
 
     /// How many of the `count` nearest to these vectors searches of each width find, and how fast, beside

@@ -1,49 +1,78 @@
 //! What was cut off, by a crash or an error: vectors without rows leave the index.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::collections::HashMap;
 
-use polder_vector::VectorBuf;
+use polder_vector::{Metric, NodeId, Search, VectorBuf, VectorIndex};
 
-use super::Collection;
 use super::record::{Pending, Place, label_of};
+use super::{Collection, VectorError};
 use crate::error::StoreError;
 
+/// How many of the nearest are looked at for a vector that is known.
+const WIDTH: usize = 512;
+/// What is nearer may be the same vector, where distances are rounded.
+const SAME: f32 = 1e-4;
+
+/// Where a vector is, of which the label is known.
+enum Sought {
+    There(NodeId),
+    Nowhere,
+    /// It was not seen, and others hide it.
+    Hidden,
+}
+
 impl Collection {
-    /// Settles all that `pending` tells of, and finds the first label that was never given. Nobody else uses
-    /// the collection meanwhile. In a store that is open to read, what is pending stays so: it has no row.
+    /// Settles what `pending` tells of the time before the store was opened.
+    ///
+    /// # Errors
+    /// Those of reading and writing; what is left is settled by the next change.
     pub(super) fn settle(&self) -> Result<(), StoreError> {
-        let last = self.rows.last()?.and_then(|(label, _)| label_of(&label));
-        let mut next = last.map_or(0, |last| last.saturating_add(1));
-        let pending: Vec<_> = self.pending.iter().collect::<Result<_, _>>()?;
         let element = self.options()?.shape().element;
-        for (key, record) in pending {
+        let mut hidden = HashMap::new();
+        let before = self.pending.range(..self.labels.first.to_be_bytes());
+        for (key, record) in before.collect::<Result<Vec<_>, _>>()? {
             let broken = || self.broken("a record of what is pending cannot be read");
             let label = label_of(&key).ok_or_else(broken)?;
-            next = next.max(label.saturating_add(1));
-            if self.store().is_read_only() {
+            // What a salvage has found may be older than the row.
+            if self.rows.contains_key(&key)? {
+                self.pending.delete(&key)?;
                 continue;
             }
             match Pending::from_bytes(&record).ok_or_else(broken)? {
                 Pending::Going(node) => self.leave(Place { label, node })?,
                 Pending::Coming(bytes) => {
                     let vector = VectorBuf::from_bytes(element, bytes).ok_or_else(broken)?;
-                    self.take_back(label, &vector)?;
+                    if !self.take_back(label, &vector)? {
+                        hidden.insert(label, None);
+                    }
                 }
             }
         }
-        self.next_label.store(next, Relaxed);
+        if !hidden.is_empty() {
+            self.read(|index| {
+                index.for_each(&mut |label, node| {
+                    hidden.entry(label).and_modify(|place| *place = Some(node));
+                    true
+                })
+            })?;
+        }
+        for (label, node) in hidden {
+            match node {
+                Some(node) => self.withdraw(Place { label, node })?,
+                None => drop(self.pending.delete(label.to_be_bytes())?),
+            }
+        }
         Ok(())
     }
 
-    /// Takes back a vector that was coming, and may have come.
-    pub(super) fn take_back(&self, label: u64, vector: &VectorBuf) -> Result<(), StoreError> {
-        match self.read(|index| vector.view(|vector| index.find(label, vector))) {
-            Ok(Some(node)) => self.withdraw(Place { label, node }),
-            Ok(None) => self.pending.delete(label.to_be_bytes()).map(drop),
-            // It is not a vector of the index, which has refused it.
-            Err(StoreError::Structure { .. }) => self.pending.delete(label.to_be_bytes()).map(drop),
-            Err(error) => Err(error),
+    /// Takes back a vector that was coming, and may have come. Whether it is known that it is gone.
+    pub(super) fn take_back(&self, label: u64, vector: &VectorBuf) -> Result<bool, StoreError> {
+        match self.read(|index| seek(index, label, vector))? {
+            Sought::There(node) => self.withdraw(Place { label, node })?,
+            Sought::Nowhere => drop(self.pending.delete(label.to_be_bytes())?),
+            Sought::Hidden => return Ok(false),
         }
+        Ok(true)
     }
 
     /// A vector that has come, and has no row, leaves.
@@ -59,4 +88,18 @@ impl Collection {
         self.index.write(|index| index.remove(label, node))?;
         self.pending.delete(label.to_be_bytes()).map(drop)
     }
+}
+
+/// Looks for a vector where it must be, as near to itself as can be; all that are there are found so, but
+/// by the inner product, where others may be nearer, and where too many are the same.
+fn seek(index: &dyn VectorIndex, label: u64, vector: &VectorBuf) -> Result<Sought, VectorError> {
+    let found = vector.view(|vector| index.search(vector, &Search::new(WIDTH, WIDTH)))?.found;
+    if let Some(found) = found.iter().find(|found| found.label == label) {
+        return Ok(Sought::There(found.node));
+    }
+    let has_all = found.len() < WIDTH || found.last().is_some_and(|last| last.distance > SAME);
+    Ok(match has_all && index.options().shape().metric != Metric::InnerProduct {
+        true => Sought::Nowhere,
+        false => Sought::Hidden,
+    })
 }

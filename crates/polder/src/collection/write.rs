@@ -1,25 +1,25 @@
 //! Inserting and removing vectors, alone and in batches.
 //!
 //! ```text
-//! 1  of the parts about one key the last one counts
+//! 1  of the parts about one key the last one counts; what a crash has cut off is settled
 //! 2  each vector that is inserted: its record in `pending`, then it, in the index (COLL-3)
 //! 3  one batch: rows, keys, records of 2 gone, and records of those that are going, beside all that the
 //!    caller has put into it (COLL-4). If a key is another one by now: 3 again
 //! 4  each vector that is going: out of the index, then its record goes
 //! ```
 //!
-//! If 2 or 3 fails, the vectors of 2 go as those of 4 do. What fails then, or in 4, is settled when the
-//! collection is opened again.
+//! If 2 or 3 fails, the vectors of 2 go as those of 4 do. What fails then, or in 4, stays in `pending`.
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
+use polder_tree::node::MAX_VALUE_BYTES;
 use polder_vector::{VectorBuf, VectorRef};
 
 use super::Collection;
-use super::record::{Pending, Place, row_of};
+use super::record::{Pending, Place, row_len, row_of};
 use crate::batch::{Around, BatchError, End, WriteBatch};
 use crate::error::StoreError;
 use crate::handle::Store;
@@ -42,14 +42,29 @@ impl Around for Vectors {
 struct VectorPart {
     collection: Collection,
     key: Vec<u8>,
-    /// The vector and the payload that it gets. `None`: it is removed.
-    value: Option<(VectorBuf, Vec<u8>)>,
+    action: Action,
+}
+
+enum Action {
+    Insert(VectorBuf, Vec<u8>),
+    /// The same, if the key is not there.
+    InsertNew(VectorBuf, Vec<u8>),
+    /// Another payload for the vector that is there.
+    SetPayload(Vec<u8>),
+    Remove,
+}
+
+/// A vector that has come, and the version word of its record in `pending`.
+#[derive(Clone, Copy)]
+struct New {
+    place: Place,
+    record: Option<u64>,
 }
 
 /// A part whose vector is in the index, if it has one.
 struct Ready<'b> {
     part: &'b VectorPart,
-    new: Option<Place>,
+    new: Option<New>,
     /// Where the vector of the key is, and the version word of that; none if there is no such key.
     old: Option<(u64, Place)>,
 }
@@ -85,26 +100,22 @@ impl WriteBatch<'_> {
         vector: impl Into<VectorRef<'v>>,
         payload: impl AsRef<[u8]>,
     ) -> &mut Self {
-        let value = (VectorBuf::from(vector.into()), payload.as_ref().to_vec());
-        self.push_vector(collection, key.as_ref(), Some(value))
+        let vector = VectorBuf::from(vector.into());
+        let action = Action::Insert(vector, payload.as_ref().to_vec());
+        self.push_vector(collection, key.as_ref(), action)
     }
 
     /// Removes a key of a collection, if it is there, as [`Collection::remove`] does.
     pub fn remove_vector(&mut self, collection: &Collection, key: impl AsRef<[u8]>) -> &mut Self {
-        self.push_vector(collection, key.as_ref(), None)
+        self.push_vector(collection, key.as_ref(), Action::Remove)
     }
 
-    fn push_vector(
-        &mut self,
-        collection: &Collection,
-        key: &[u8],
-        value: Option<(VectorBuf, Vec<u8>)>,
-    ) -> &mut Self {
+    fn push_vector(&mut self, collection: &Collection, key: &[u8], action: Action) -> &mut Self {
         let (collection, key) = (collection.clone(), key.to_vec());
         let vectors = self.around.get_or_insert_with(|| Box::new(Vectors::default()));
         let vectors: &mut dyn Any = &mut **vectors;
         if let Some(Vectors(parts)) = vectors.downcast_mut() {
-            parts.push(VectorPart { collection, key, value });
+            parts.push(VectorPart { collection, key, action });
         }
         self
     }
@@ -128,8 +139,39 @@ impl Collection {
         vector: impl Into<VectorRef<'v>>,
         payload: impl AsRef<[u8]>,
     ) -> Result<bool, StoreError> {
-        let value = (VectorBuf::from(vector.into()), payload.as_ref().to_vec());
-        self.change(key.as_ref(), Some(value))
+        let vector = VectorBuf::from(vector.into());
+        self.change(key.as_ref(), Action::Insert(vector, payload.as_ref().to_vec()))
+    }
+
+    /// The same, if the key is not there; else nothing is changed. Whether it was not there.
+    ///
+    /// # Errors
+    /// As [`Collection::insert`].
+    pub fn insert_new<'v>(
+        &self,
+        key: impl AsRef<[u8]>,
+        vector: impl Into<VectorRef<'v>>,
+        payload: impl AsRef<[u8]>,
+    ) -> Result<bool, StoreError> {
+        if self.contains_key(&key)? {
+            return Ok(false);
+        }
+        let vector = VectorBuf::from(vector.into());
+        let was_there =
+            self.change(key.as_ref(), Action::InsertNew(vector, payload.as_ref().to_vec()))?;
+        Ok(!was_there)
+    }
+
+    /// Gives a key another payload, and leaves its vector as it is. Whether the key is there.
+    ///
+    /// # Errors
+    /// [`StoreError::ValueTooLong`], and those of writing.
+    pub fn set_payload(
+        &self,
+        key: impl AsRef<[u8]>,
+        payload: impl AsRef<[u8]>,
+    ) -> Result<bool, StoreError> {
+        self.change(key.as_ref(), Action::SetPayload(payload.as_ref().to_vec()))
     }
 
     /// Removes a key with its vector and its payload. Whether it was there.
@@ -137,28 +179,35 @@ impl Collection {
     /// # Errors
     /// Those of writing.
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool, StoreError> {
-        self.change(key.as_ref(), None)
+        self.change(key.as_ref(), Action::Remove)
     }
 
-    fn change(&self, key: &[u8], value: Option<(VectorBuf, Vec<u8>)>) -> Result<bool, StoreError> {
-        let part = VectorPart { collection: self.clone(), key: key.to_vec(), value };
+    /// Whether the key was there.
+    fn change(&self, key: &[u8], action: Action) -> Result<bool, StoreError> {
+        let part = VectorPart { collection: self.clone(), key: key.to_vec(), action };
         let mut batch = WriteBatch::new();
         batch.durability(self.durability);
         match apply(self.store(), &[part], &mut batch) {
-            Ok(replaced) => Ok(replaced > 0),
+            Ok(there) => Ok(there > 0),
             Err(BatchError::Store(error)) => Err(error),
             // It expects nothing that is not looked at again, and this is its own store.
-            Err(_) => Err(self.broken("a batch of one vector was refused")),
+            Err(_) => Err(self.broken("what is pending was changed by others")),
         }
     }
 
     /// Step 2 for one vector.
-    fn bring(&self, vector: &VectorBuf) -> Result<Place, StoreError> {
-        let label = self.next_label.fetch_add(1, Relaxed);
+    fn bring(&self, vector: &VectorBuf) -> Result<New, StoreError> {
+        let label = self.labels.give();
         let coming = Pending::Coming(&vector.to_bytes()).to_bytes();
         self.pending.put(label.to_be_bytes(), coming)?;
+        let record = self.pending.version(label.to_be_bytes())?;
         match self.index.write(|index| vector.view(|vector| index.insert(label, vector))) {
-            Ok(node) => Ok(Place { label, node }),
+            Ok(node) => Ok(New { place: Place { label, node }, record }),
+            // It is none of the index, and has not come.
+            Err(error @ StoreError::Structure { .. }) => {
+                let _ = self.pending.delete(label.to_be_bytes());
+                Err(error)
+            }
             Err(error) => {
                 let _ = self.take_back(label, vector);
                 Err(error)
@@ -173,14 +222,12 @@ fn apply(
     vectors: &[VectorPart],
     batch: &mut WriteBatch<'_>,
 ) -> Result<usize, BatchError> {
+    let mut ready = prepare(store, vectors)?;
     let end = batch.end();
-    let applied = prepare(store, vectors).and_then(|mut ready| {
-        let applied = bring_all(&mut ready).and_then(|()| commit(store, batch, &mut ready, end));
-        finish(&ready, &applied);
-        applied.map(|()| ready.iter().filter(|ready| ready.old.is_some()).count())
-    });
+    let applied = bring_all(&mut ready).and_then(|()| commit(store, batch, &mut ready, end));
     batch.cut(end);
-    applied
+    finish(&ready, &applied);
+    applied.map(|_| ready.iter().filter(|ready| ready.old.is_some()).count())
 }
 
 /// Step 1, and what can be refused before anything is done.
@@ -189,18 +236,25 @@ fn prepare<'b>(store: &Store, vectors: &'b [VectorPart]) -> Result<Vec<Ready<'b>
     let mut known = HashMap::new();
     let limit = store.max_key_bytes();
     for part in vectors {
-        let VectorPart { collection, key, .. } = part;
+        let VectorPart { collection, key, action } = part;
         if !Arc::ptr_eq(&collection.store().closer, &store.closer) {
             return Err(BatchError::Foreign { table: collection.name().to_string() });
         }
         if key.len() > limit {
             return Err(StoreError::KeyTooLong { len: key.len(), limit }.into());
         }
-        match known.get(&(collection.name(), key)) {
-            Some(at) => ready[*at] = Ready { part, new: None, old: None },
-            None => {
-                known.insert((collection.name(), key), ready.len());
-                ready.push(Ready { part, new: None, old: None });
+        let len = row_len(key, action.payload());
+        if len as u64 > MAX_VALUE_BYTES {
+            return Err(StoreError::ValueTooLong { len, limit: MAX_VALUE_BYTES }.into());
+        }
+        let new = Ready { part, new: None, old: None };
+        match known.entry((Arc::as_ptr(&collection.labels), key)) {
+            Entry::Occupied(at) => ready[*at.get()] = new,
+            Entry::Vacant(entry) => {
+                entry.insert(ready.len());
+                ready.push(new);
+                // What it leaves undone is left to the next one.
+                let _ = collection.labels.settle_once(|| collection.settle());
             }
         }
     }
@@ -210,60 +264,65 @@ fn prepare<'b>(store: &Store, vectors: &'b [VectorPart]) -> Result<Vec<Ready<'b>
 /// Step 2.
 fn bring_all(ready: &mut [Ready<'_>]) -> Result<(), BatchError> {
     for ready in ready {
-        if let Some((vector, _)) = &ready.part.value {
+        if let Action::Insert(vector, _) | Action::InsertNew(vector, _) = &ready.part.action {
             ready.new = Some(ready.part.collection.bring(vector)?);
         }
     }
     Ok(())
 }
 
-/// Step 3. `end` is that of the caller's part of the batch.
+/// Step 3. `end` is that of the caller's part of the batch. Whether it was made: not if a key is there that
+/// is to be new.
 fn commit(
     store: &Store,
     batch: &mut WriteBatch<'_>,
     ready: &mut [Ready<'_>],
     end: End,
-) -> Result<(), BatchError> {
-    let mut is_first = true;
+) -> Result<bool, BatchError> {
     loop {
-        let mut has_changed = is_first;
-        for ready in &mut *ready {
-            let old = ready.part.collection.place(&ready.part.key)?;
-            has_changed |= old != ready.old;
-            ready.old = old;
-        }
         batch.cut(end);
-        ready.iter().for_each(|ready| ready.put(batch));
-        match store.apply_tables(batch) {
-            // A key of a collection, if one of them is another one by now.
-            Err(BatchError::Unexpected { .. }) if has_changed && is_stale(ready)? => {
-                is_first = false;
+        for ready in &mut *ready {
+            ready.old = ready.part.collection.place(&ready.part.key)?;
+            if ready.old.is_some() && matches!(ready.part.action, Action::InsertNew(..)) {
+                return Ok(false);
             }
-            applied => return applied,
+            ready.put(batch);
+        }
+        match store.apply_tables(batch) {
+            Err(BatchError::Unexpected { table, key, expected })
+                if ready.iter().any(|ready| ready.has_expected(&table, &key, expected)) => {}
+            applied => return applied.map(|()| true),
         }
     }
 }
 
-/// Whether the key of any part is not as it was seen.
-fn is_stale(ready: &[Ready<'_>]) -> Result<bool, StoreError> {
-    for Ready { part, old, .. } in ready {
-        if part.collection.place(&part.key)? != *old {
-            return Ok(true);
-        }
+/// Step 4, or what is done in its place where there was no step 3. What fails here is left in `pending`.
+fn finish(ready: &[Ready<'_>], applied: &Result<bool, BatchError>) {
+    // It was made, and nothing more can be.
+    let is_last = matches!(applied, Err(BatchError::Store(StoreError::NotDurable { .. })));
+    if is_last || matches!(applied, Ok(true)) {
+        ready.iter().for_each(|ready| ready.part.collection.labels.commit());
     }
-    Ok(false)
-}
-
-/// Step 4, or what is done in its place where there was no step 3. What fails here is left to be settled.
-fn finish(ready: &[Ready<'_>], applied: &Result<(), BatchError>) {
-    for Ready { part: VectorPart { collection, .. }, new, old } in ready {
+    for Ready { part: VectorPart { collection, action, .. }, new, old } in ready {
         match (applied, new, old) {
-            (Ok(()), _, Some((_, old))) => drop(collection.leave(*old)),
-            (Ok(()), _, None) => {}
-            // It was made.
-            (Err(BatchError::Store(StoreError::NotDurable { .. })), ..) => {}
-            (Err(_), Some(new), _) => drop(collection.withdraw(*new)),
-            (Err(_), None, _) => {}
+            (Ok(true), _, Some((_, old))) if !matches!(action, Action::SetPayload(_)) => {
+                let _ = collection.leave(*old);
+            }
+            (Ok(false) | Err(_), Some(new), _) if !is_last => {
+                let _ = collection.withdraw(new.place);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Action {
+    fn payload(&self) -> &[u8] {
+        match self {
+            Action::Insert(_, payload)
+            | Action::InsertNew(_, payload)
+            | Action::SetPayload(payload) => payload,
+            Action::Remove => &[],
         }
     }
 }
@@ -271,20 +330,33 @@ fn finish(ready: &[Ready<'_>], applied: &Result<(), BatchError>) {
 impl Ready<'_> {
     /// Adds what it does to the tables of the collection.
     fn put(&self, batch: &mut WriteBatch<'_>) {
-        let VectorPart { collection, key, value } = self.part;
-        batch.expect(&collection.keys, key, self.old.map(|(version, _)| version));
-        if let Some((_, old)) = self.old {
-            batch.delete(&collection.rows, old.label.to_be_bytes());
-            let going = Pending::Going(old.node).to_bytes();
-            batch.put(&collection.pending, old.label.to_be_bytes(), going);
-        }
-        match (value, self.new) {
-            (Some((_, payload)), Some(new)) => {
-                batch.put(&collection.keys, key, new.to_bytes());
-                batch.put(&collection.rows, new.label.to_be_bytes(), row_of(key, payload));
-                batch.delete(&collection.pending, new.label.to_be_bytes());
+        let VectorPart { collection, key, action } = self.part;
+        let Collection { keys, rows, pending, .. } = collection;
+        batch.expect(keys, key, self.old.map(|(version, _)| version));
+        if let Action::SetPayload(payload) = action {
+            if let Some((_, old)) = self.old {
+                batch.put(rows, old.label.to_be_bytes(), row_of(key, payload));
             }
-            _ => drop(batch.delete(&collection.keys, key)),
+            return;
         }
+        if let Some((_, old)) = self.old {
+            batch.delete(rows, old.label.to_be_bytes());
+            batch.put(pending, old.label.to_be_bytes(), Pending::Going(old.node).to_bytes());
+        }
+        let Some(New { place, record }) = self.new else {
+            batch.delete(keys, key);
+            return;
+        };
+        let label = place.label.to_be_bytes();
+        batch.put(keys, key, place.to_bytes());
+        batch.put(rows, label, row_of(key, action.payload()));
+        batch.expect(pending, label, record).delete(pending, label);
+    }
+
+    /// Whether it was this that a batch did not find as it was expected.
+    fn has_expected(&self, table: &str, key: &[u8], version: Option<u64>) -> bool {
+        self.part.collection.keys.name() == table
+            && self.part.key == key
+            && self.old.map(|(version, _)| version) == version
     }
 }

@@ -7,7 +7,7 @@ use polder_tree::Place;
 use super::Table;
 use crate::any::dispatch;
 use crate::error::StoreError;
-use crate::key_range::KeyRange;
+use crate::key_range::{KeyRange, Prefix};
 use crate::range::{Entry, Range};
 
 /// Sees an entry, and says whether it wants more.
@@ -231,20 +231,7 @@ impl Table {
     /// # }
     /// ```
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
-        let prefix = prefix.as_ref();
-        // Up to the next key that does not begin so: the last byte that can be raised is raised.
-        let mut end = prefix.to_vec();
-        while end.last() == Some(&u8::MAX) {
-            end.pop();
-        }
-        let end = match end.last_mut() {
-            Some(last) => {
-                *last += 1;
-                Bound::Excluded(&end[..])
-            }
-            None => Bound::Unbounded,
-        };
-        self.bounded(Bound::Included(prefix), end)
+        self.range(Prefix::new(prefix))
     }
 
     fn bounded(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Range {

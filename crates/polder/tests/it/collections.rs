@@ -1,22 +1,22 @@
 //! Collections of vectors: what is in them, by every way of looking, and that keys, rows and vectors stay
 //! together whatever happens.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 
 use polder::structure::{PageKind, PageSize, Structure};
 use polder::vector::{
-    ElementKind, HnswOptions, HnswStructure, Metric, VectorBuf, VectorRef, VectorShape,
+    ElementKind, HnswOptions, HnswStructure, Metric, Search, VectorBuf, VectorRef, VectorShape,
 };
 use polder::{
     BatchError, Collection, Durability, Options, Query, Store, StoreError, TranslationKind,
     WriteBatch, salvage,
 };
-use polder_format::PageHeader;
+use polder_format::{PageHeader, SpaceId};
 use polder_pool::bytes::PageBuf;
-use polder_testkit::Random;
+use polder_testkit::{Errno, FaultPlan, Operation, Random, When};
 
 use crate::support::*;
 
@@ -76,8 +76,7 @@ fn fill(docs: &Collection, numbers: std::ops::Range<u64>) {
 fn assert_agrees(docs: &Collection) {
     let report = docs.check(&mut |_| true).unwrap();
     assert_eq!(report.faults, [""; 0]);
-    let found = (report.keys, report.moved, report.unowned, report.lost);
-    assert_eq!(found, (docs.len(), 0, 0, 0));
+    assert_eq!((report.keys, report.pending, report.wrong), (docs.len(), 0, 0));
     let pending = docs.store().table("docs.pending").unwrap();
     assert!(pending.is_empty(), "{} vectors are pending", pending.len());
 }
@@ -238,6 +237,9 @@ fn every_moment_of_changes_leaves_a_whole_number_of_steps() {
             let store = disks.open(options()).unwrap();
             settled += store.table("docs.pending").unwrap().len();
             let docs = store.collection(NAME).unwrap();
+            assert_eq!(docs.check(&mut |_| true).unwrap().faults, [""; 0]);
+            // It is settled by the first change, if only by one of nothing.
+            assert!(!docs.remove("no such key").unwrap());
             assert_agrees(&docs);
             let mut model = Docs::new();
             steps[..least].iter().for_each(|step| step.model(&mut model));
@@ -318,6 +320,8 @@ fn threads_that_replace_the_same_keys_never_part_rows_from_vectors() {
                 assert_eq!(hit.distance, distance(query, vector(seed_of(&hit.payload))));
                 assert!(!filter || hit.key.len() == 5);
             }
+            let keys: BTreeSet<_> = found.hits.iter().map(|hit| &hit.key).collect();
+            assert_eq!(keys.len(), found.hits.len());
             assert!(found.hits.is_sorted_by(|a, b| a.distance <= b.distance));
             let number = random.below(30);
             let (of_key, payload) = docs.get(key(number)).unwrap().unwrap();
@@ -542,6 +546,8 @@ fn what_was_cut_off_is_not_found_by_who_may_not_settle_it() {
     drop(store);
     let store = disks.open(options()).unwrap();
     let docs = found(&store);
+    assert_eq!(docs.check(&mut |_| true).unwrap().pending, 1);
+    docs.remove("no such key").unwrap();
     assert_is(&docs, &(0..20).map(|number| (key(number), number)).collect());
     // No label is given again.
     insert(&docs, 20, 20);
@@ -564,8 +570,26 @@ fn index_pages(image: &[u8]) -> Vec<usize> {
     pages.map(|(place, _)| place).collect()
 }
 
-#[test]
-fn what_is_salvaged_agrees() {
+/// What is salvaged of a store whose data file is this, and what is said to be lost of the collection.
+fn salvaged(image: &[u8], look: impl FnOnce(&Store, &[&str])) {
+    let folder = tempfile::tempdir().unwrap();
+    let [from, to] = ["from", "to"].map(|name| folder.path().join(name));
+    std::fs::create_dir(&from).unwrap();
+    std::fs::write(from.join("data"), image).unwrap();
+    let report = salvage(&from, tight(&to), &mut |_, _, _| true).unwrap();
+    let store = Store::open(tight(&to)).unwrap();
+    let about = report.losses.iter().filter(|loss| loss.table.as_deref() == Some(NAME));
+    look(&store, &about.map(|loss| loss.what.as_str()).collect::<Vec<_>>());
+    let docs = store.collection(NAME).unwrap();
+    assert_agrees(&docs);
+    insert(&docs, 1, 1);
+    assert!(docs.remove(key(1)).unwrap());
+    assert_agrees(&docs);
+    assert_sound(&store);
+}
+
+/// Keys 100 to 299, of which the first thirty were replaced, and what they are.
+fn closed() -> (Vec<u8>, Docs) {
     let disks = disk();
     let store = disks.open(options()).unwrap();
     let docs = create(&store);
@@ -575,44 +599,73 @@ fn what_is_salvaged_agrees() {
     drop(docs);
     store.close().unwrap();
     let seed = |number| if number < 130 { 1000 + number } else { number };
-    let whole: Docs = (100..300).map(|number| (key(number), seed(number))).collect();
-    let image = disks.data.image();
+    (disks.data.image(), (100..300).map(|number| (key(number), seed(number))).collect())
+}
+
+#[test]
+fn what_is_salvaged_agrees() {
+    let (image, whole) = closed();
     let pages = index_pages(&image);
     for damaged in [vec![], vec![pages[0]], vec![pages[1], pages[2]]] {
         let mut image = image.clone();
         damaged.iter().for_each(|place| image[place * PAGE + 2000] ^= 8);
-        let folder = tempfile::tempdir().unwrap();
-        let [from, to] = ["from", "to"].map(|name| folder.path().join(name));
-        std::fs::create_dir(&from).unwrap();
-        std::fs::write(from.join("data"), image).unwrap();
-        let report = salvage(&from, tight(&to), &mut |_, _, _| true).unwrap();
-        let store = Store::open(tight(&to)).unwrap();
-        let docs = store.collection(NAME).unwrap();
-        let about = report.losses.iter().filter(|loss| loss.table.as_deref() == Some(NAME));
-        let about: Vec<&str> = about.map(|loss| loss.what.as_str()).collect();
-        let lost: Docs = match store.table("docs.lost") {
-            Ok(lost) => {
-                let seed = |(key, payload): (Vec<u8>, Vec<u8>)| (key, seed_of(&payload));
-                lost.iter().map(|entry| seed(entry.unwrap())).collect()
-            }
-            Err(_) => Docs::new(),
-        };
-        assert_eq!(lost.is_empty(), damaged.is_empty());
-        let expected: &[&str] = match lost.len() {
-            0 => &[],
-            lost => &[&format!("the vectors of {lost} keys: these are in the table `docs.lost`")],
-        };
-        assert_eq!(about, expected);
-        let left = whole.iter().filter(|(key, _)| !lost.contains_key(*key));
-        assert_is(&docs, &left.map(|(key, seed)| (key.clone(), *seed)).collect());
-        let mut all = lost;
-        all.extend(docs.keys(..).map(|key| (key.unwrap(), 0)));
-        assert!(all.keys().eq(whole.keys()));
-        insert(&docs, 1, 1);
-        assert!(docs.remove(key(1)).unwrap());
-        assert_agrees(&docs);
-        assert_sound(&store);
+        salvaged(&image, |store, losses| {
+            let docs = store.collection(NAME).unwrap();
+            let lost: Docs = match store.table("docs.lost") {
+                Ok(lost) => {
+                    let seed = |(key, payload): (Vec<u8>, Vec<u8>)| (key, seed_of(&payload));
+                    lost.iter().map(|entry| seed(entry.unwrap())).collect()
+                }
+                Err(_) => Docs::new(),
+            };
+            assert_eq!(lost.is_empty(), damaged.is_empty());
+            let told = format!(
+                "the vectors of {} keys, whose payloads are in the table `docs.lost`",
+                lost.len()
+            );
+            assert_eq!(losses, if lost.is_empty() { vec![] } else { vec![told.as_str()] });
+            let left = whole.iter().filter(|(key, _)| !lost.contains_key(*key));
+            assert_is(&docs, &left.map(|(key, seed)| (key.clone(), *seed)).collect());
+            let mut all = lost;
+            all.extend(docs.keys(..).map(|key| (key.unwrap(), 0)));
+            assert!(all.keys().eq(whole.keys()));
+        });
     }
+}
+
+/// Of a lost leaf of any table as much is there again as can be: keys follow from rows, and of a lost row
+/// key and vector are there.
+#[test]
+fn keys_and_vectors_outlive_each_leaf_of_the_tables() {
+    let (image, whole) = closed();
+    let is_leaf = |bytes: &[u8]| {
+        PageHeader::decode(bytes).is_ok_and(|of| {
+            of.kind == PageKind::TREE_LEAF && of.page_id.space() != SpaceId::CATALOGUE
+        })
+    };
+    let leaves = image.chunks(PAGE).enumerate().filter(|(_, bytes)| is_leaf(bytes));
+    let leaves: Vec<usize> = leaves.map(|(place, _)| place).collect();
+    assert!(leaves.len() > 4, "{}", leaves.len());
+    let mut lost_payloads = 0;
+    for place in leaves {
+        let mut image = image.clone();
+        image[place * PAGE + 2000] ^= 8;
+        salvaged(&image, |store, losses| {
+            let docs = store.collection(NAME).unwrap();
+            assert!(docs.keys(..).map(Result::unwrap).eq(whole.keys().cloned()));
+            let mut lost = 0;
+            for (key, seed) in &whole {
+                let (of_key, of_payload) = docs.get(key).unwrap().unwrap();
+                assert_eq!(of_key.elements::<f32>().unwrap(), vector(*seed));
+                lost += usize::from(of_payload.is_empty());
+                assert!(of_payload.is_empty() || of_payload == payload(*seed));
+            }
+            let told = format!("the payloads of {lost} keys");
+            assert_eq!(losses.contains(&&*told), lost > 0, "{losses:?}");
+            lost_payloads += lost;
+        });
+    }
+    assert!(lost_payloads > 50, "{lost_payloads}");
 }
 
 /// Each thing that can part keys, rows and vectors is told, and repaired.
@@ -631,19 +684,283 @@ fn what_parted_is_told_and_repaired() {
     let swapped = [&place(1)[..8], &place(2)[8..]].concat();
     keys.put(key(1), swapped).unwrap();
     let label = |number| u64::from_le_bytes(place(number)[..8].try_into().unwrap());
-    let node = index.read(|index| index.find(label(3), (&vector(3)).into())).unwrap().unwrap();
-    assert!(index.write(|index| index.remove(label(3), node)).unwrap());
+    let nearest = Search::new(1, 100);
+    let found = index.read(|index| index.search((&vector(3)).into(), &nearest)).unwrap().found;
+    assert!(index.write(|index| index.remove(label(3), found[0].node)).unwrap());
     keys.delete(key(4)).unwrap();
     rows.delete(label(5).to_be_bytes()).unwrap();
     let report = docs.check(&mut |_| true).unwrap();
-    // The vector of key 1 is looked for where that of key 2 is; those of 4 and 5 have no row of theirs.
-    assert_eq!((report.keys, report.moved, report.unowned), (6, 1, 3));
-    assert!(report.faults.len() >= 6, "{:?}", report.faults);
-    let repaired = docs.repair(&mut |_| true).unwrap();
-    assert_eq!((repaired.keys, repaired.moved, repaired.unowned), (7, 1, 3));
-    assert_eq!((repaired.lost, &repaired.faults[..]), (3, &[][..]));
-    assert_is(&docs, &[0, 1, 2, 6, 7, 8, 9].map(|number| (key(number), number)).into());
-    let lost: Vec<_> = table("lost").iter().map(|entry| entry.unwrap().0).collect();
-    assert_eq!(lost, [key(3), key(4)]);
+    // Keys 1, 3 and 5 lack something; row 4 its key; three vectors are not where a key looks for them.
+    assert_eq!((report.keys, report.wrong as usize), (6, report.faults.len()));
+    let has = |what: &str| report.faults.iter().filter(|fault| fault.contains(what)).count();
+    assert_eq!(has("its vector is not there"), 2, "{:?}", report.faults);
+    assert_eq!((has("key 5: it has no row"), has("its key key 4 is not there")), (1, 1));
+    assert_eq!((has("has no row"), has("has it in")), (3, 1));
+    assert_eq!(report.faults.len(), 7, "{:?}", report.faults);
     assert!(docs.check(&mut |_| false).unwrap().stopped);
+    let repaired = docs.repair(&mut |_| true).unwrap();
+    // Keys 1 and 4 were told; vector 500 had no row; of key 5 the payload is lost, of 3 the vector.
+    assert_eq!((repaired.keys, repaired.told, repaired.unowned), (9, 2, 1));
+    assert_eq!((repaired.lost_payloads, repaired.lost_vectors), (1, 1));
+    assert_agrees(&docs);
+    let (of_key, of_payload) = docs.get(key(5)).unwrap().unwrap();
+    assert_eq!(
+        (of_key.elements::<f32>().unwrap(), &of_payload[..]),
+        (vector(5).to_vec(), &b""[..])
+    );
+    docs.remove(key(5)).unwrap();
+    assert_is(&docs, &[0, 1, 2, 4, 6, 7, 8, 9].map(|number| (key(number), number)).into());
+    let lost: Vec<_> = table("lost").iter().map(Result::unwrap).collect();
+    assert_eq!(lost, [(key(3), payload(3))]);
+    assert!(docs.repair(&mut |_| false).unwrap().stopped);
+}
+
+/// Vectors that are coming stand nearer than all others, and none of these is hidden by them.
+#[test]
+fn what_is_pending_hides_nothing() {
+    let disks = disk();
+    let store = disks.open(options().durability(Durability::None)).unwrap();
+    let docs = create(&store);
+    fill(&docs, 0..100);
+    let (index, pending) =
+        (store.structure::<HnswStructure>(NAME).unwrap(), store.table("docs.pending").unwrap());
+    let query = vector(5);
+    for label in 1000..1060_u64 {
+        let coming = [&[1][..], &VectorBuf::from(&query).to_bytes()].concat();
+        pending.put(label.to_be_bytes(), coming).unwrap();
+        index.write(|index| index.insert(label, (&query).into())).unwrap();
+    }
+    let few = docs.key_set(key(20)..key(30)).unwrap();
+    assert_eq!(few.len(), 11);
+    let by_key = |key: &[u8], _: &[u8]| few_has(key);
+    let assert_found = |docs: &Collection, exact: bool| {
+        let of = |query: Query<'static>| if exact { query.exact() } else { query };
+        let found = docs.search(&query, &of(Query::new(10))).unwrap();
+        assert_eq!((found.hits.len(), found.hits[0].distance), (10, 0.0));
+        assert_eq!(seed_of(&found.hits[0].payload), 5);
+        let keys = docs.key_set(key(20)..=key(29)).unwrap();
+        let among = Query::new(10).among(&keys);
+        let among = docs.search(&query, &among).unwrap().hits;
+        let filtered = docs.search(&query, &Query::new(10).filter(&by_key)).unwrap().hits;
+        assert_eq!(among, filtered);
+        assert_eq!(among.len(), 10);
+    };
+    for exact in [false, true] {
+        assert_found(&docs, exact);
+    }
+    drop((docs, index, pending));
+    store.close().unwrap();
+    let store = disks.open(to_read(options())).unwrap();
+    let docs = store.collection(NAME).unwrap();
+    for exact in [false, true] {
+        assert_found(&docs, exact);
+    }
+    drop((docs, store));
+    // More than are looked at to take one back, all of them the same.
+    let store = disks.open(options()).unwrap();
+    let (index, pending) =
+        (store.structure::<HnswStructure>(NAME).unwrap(), store.table("docs.pending").unwrap());
+    for label in 2000..2600_u64 {
+        let coming = [&[1][..], &VectorBuf::from(&query).to_bytes()].concat();
+        pending.put(label.to_be_bytes(), coming).unwrap();
+        if label % 100 > 0 {
+            index.write(|index| index.insert(label, (&query).into())).unwrap();
+        }
+    }
+    let docs = store.collection(NAME).unwrap();
+    docs.remove("no such key").unwrap();
+    assert_is(&docs, &(0..100).map(|number| (key(number), number)).collect());
+}
+
+fn few_has(of: &[u8]) -> bool {
+    (20..30).any(|number| key(number) == of)
+}
+
+/// What has left costs no search that comes later a second try.
+#[test]
+fn a_filter_is_asked_once_where_nothing_changes() {
+    let store = disk().open(options().durability(Durability::None)).unwrap();
+    let docs = create(&store);
+    fill(&docs, 0..200);
+    let asked = AtomicUsize::new(0);
+    let count = || {
+        let matches = |_: &[u8], _: &[u8]| asked.fetch_add(1, SeqCst).is_multiple_of(2);
+        docs.search(&vector(1), &Query::new(10).filter(&matches)).unwrap();
+        asked.swap(0, SeqCst)
+    };
+    count();
+    let before = count();
+    (0..10).for_each(|number| assert!(docs.remove(key(number)).unwrap()));
+    let behind = count();
+    assert!(behind < before * 3 / 2, "{before} calls, and {behind} behind removals");
+}
+
+#[test]
+fn threads_bring_and_take_one_key() {
+    let store = disk().open(options().durability(Durability::None)).unwrap();
+    let docs = create(&store);
+    let (came, went) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let (docs, came, went) = (&docs, &came, &went);
+            scope.spawn(move || {
+                for round in 0..40 * scale() {
+                    let seed = 100 * round + thread;
+                    let new = match thread {
+                        0 => docs.insert_new(key(1), &vector(seed), payload(seed)).unwrap(),
+                        _ => !insert(docs, 1, seed),
+                    };
+                    came.fetch_add(usize::from(new), SeqCst);
+                    docs.set_payload(key(1), payload(seed)).unwrap();
+                    went.fetch_add(usize::from(docs.remove(key(1)).unwrap()), SeqCst);
+                }
+            });
+        }
+    });
+    assert!(docs.is_empty());
+    assert_eq!(came.into_inner(), went.into_inner());
+    assert_agrees(&docs);
+}
+
+#[test]
+fn payloads_change_by_themselves() {
+    let store = disk().open(options()).unwrap();
+    let docs = create(&store);
+    fill(&docs, 0..3);
+    assert!(docs.set_payload(key(1), payload(50)).unwrap());
+    assert!(!docs.set_payload(key(7), payload(50)).unwrap());
+    assert_eq!(docs.payload(key(1)).unwrap().unwrap(), payload(50));
+    let (of_key, _) = docs.get(key(1)).unwrap().unwrap();
+    assert_eq!(of_key.elements::<f32>().unwrap(), vector(1));
+    assert!(!docs.insert_new(key(2), &vector(9), payload(9)).unwrap());
+    let all: Vec<_> = docs.range(..).map(Result::unwrap).collect();
+    assert_eq!(all, [(key(0), payload(0)), (key(1), payload(50)), (key(2), payload(2))]);
+    assert_agrees(&docs);
+}
+
+#[test]
+fn what_is_asked_within_an_update_is_refused_and_harms_nothing() {
+    let store = disk().open(options()).unwrap();
+    let docs = create(&store);
+    fill(&docs, 0..5);
+    let table = store.create_table("table").unwrap();
+    table
+        .update_with("key", |_| {
+            let of = HnswOptions::new(SHAPE);
+            let row = |number: u64| (key(number), VectorBuf::from(&vector(number)), "");
+            for refused in [
+                store.drop_collection(NAME).unwrap_err(),
+                store.create_collection("other", &of).map(drop).unwrap_err(),
+                docs.insert(key(9), &vector(9), "").map(drop).unwrap_err(),
+                docs.load((0..3).map(row), 2, &mut |_| true).map(drop).unwrap_err(),
+            ] {
+                assert!(matches!(refused, StoreError::Nested), "{refused}");
+            }
+            // To read is no harm.
+            let again = store.collection(NAME).unwrap();
+            assert_eq!(again.search(&vector(1), &Query::new(9)).unwrap().hits.len(), 5);
+            polder::Change::Keep
+        })
+        .unwrap();
+    assert_is(&docs, &(0..5).map(|number| (key(number), number)).collect());
+    assert_eq!(store.collections().unwrap(), [NAME]);
+}
+
+#[test]
+fn what_cannot_be_made_leaves_no_table() {
+    let store = disk().open(options()).unwrap();
+    store.create_table("table").unwrap();
+    let of = HnswOptions::new(SHAPE);
+    let large = HnswOptions::new(VectorShape { dimensions: 1536, ..SHAPE });
+    let text = full_text(&store.create_collection(NAME, &large).unwrap_err());
+    assert!(text.contains("a page has room for 4032"), "{text}");
+    let long = "c".repeat(249);
+    assert!(store.create_collection(&long, &of).is_err());
+    assert!(store.create_collection("table", &of).is_err());
+    assert_eq!(store.tables().unwrap(), ["table"]);
+    assert_eq!(store.structures().unwrap(), []);
+    let docs = store.open_collection(NAME, &of).unwrap();
+    fill(&docs, 0..3);
+    assert_eq!(store.open_collection(NAME, &large).unwrap().len(), 3);
+    // A drop of a bare index is none of a collection.
+    store.create_structure_with::<HnswStructure>("index", &of).unwrap();
+    let bare = store.drop_collection("index").unwrap_err();
+    assert!(matches!(bare, StoreError::OtherStructure { .. }), "{bare}");
+    store.drop_table("docs.keys").unwrap();
+    let half = store.collection(NAME).unwrap_err();
+    assert!(matches!(half, StoreError::NotWhole { .. }), "{half}");
+    store.drop_collection(NAME).unwrap();
+    assert_eq!(store.tables().unwrap(), ["table"]);
+}
+
+/// A key that comes twice is inserted once, and a thread that panics ends the load.
+#[test]
+fn a_load_takes_each_key_once() {
+    struct Panics(u64);
+    impl AsRef<[u8]> for Panics {
+        fn as_ref(&self) -> &[u8] {
+            assert!(self.0 < 10, "as it was meant to");
+            b"key"
+        }
+    }
+    let store = disk().open(options().durability(Durability::None)).unwrap();
+    let docs = create(&store);
+    let row = |number: u64| (key(number / 2), VectorBuf::from(&vector(number)), payload(number));
+    let loaded = docs.load((0..200).map(row), 3, &mut |_| true).unwrap();
+    assert_eq!((loaded.inserted, loaded.passed_over), (100, 100));
+    assert_eq!(docs.len(), 100);
+    assert_agrees(&docs);
+    let row = |number: u64| (Panics(number), VectorBuf::from(&vector(number)), "");
+    let load = || docs.load((0..10_000).map(row), 2, &mut |_| true);
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(load)).is_err());
+    assert_agrees(&docs);
+}
+
+/// Whatever fails, what is told to be done is, and nothing else; what is left is settled later.
+#[test]
+fn nothing_parts_where_the_device_fails() {
+    let (mut failed, mut done) = (0, 0);
+    for seed in 0..6 * scale() {
+        let disks = disk();
+        let store = disks.open(options()).unwrap();
+        fill(&create(&store), 0..300);
+        store.create_table("steps").unwrap();
+        store.close().unwrap();
+        // Little is in memory.
+        let store = disks.open(quick("simulated")).unwrap();
+        let (docs, table) = (store.collection(NAME).unwrap(), store.table("steps").unwrap());
+        let mut random = Random::new(seed);
+        let mut model: Docs = (0..300).map(|number| (key(number), number)).collect();
+        let plan = FaultPlan::new(seed).fail(Operation::Read, When::Share(0.2), Errno::IO);
+        disks.data.set_plan(plan.fail(Operation::Write, When::Share(0.05), Errno::IO));
+        for number in 0..100 {
+            let step = Step::random(&mut random, 300);
+            let mut batch = WriteBatch::new();
+            batch.put(&table, "last", [number]);
+            for (number, seed) in &step.0 {
+                match seed {
+                    Some(seed) => {
+                        batch.insert_vector(&docs, key(*number), &vector(*seed), payload(*seed))
+                    }
+                    None => batch.remove_vector(&docs, key(*number)),
+                };
+            }
+            match store.apply(batch) {
+                Ok(()) => {
+                    step.model(&mut model);
+                    done += 1;
+                }
+                Err(_) => failed += 1,
+            }
+        }
+        disks.data.set_plan(FaultPlan::new(seed));
+        assert_eq!(docs.check(&mut |_| true).unwrap().faults, [""; 0]);
+        store.flush().unwrap();
+        let store = disks.crash(seed).open(options()).unwrap();
+        let docs = store.collection(NAME).unwrap();
+        docs.remove("no such key").unwrap();
+        assert_is(&docs, &model);
+        assert_sound(&store);
+    }
+    assert!(failed > 10 && done > 100, "{failed} failed, {done} done");
 }

@@ -1,6 +1,6 @@
 //! `polder vector search`: the nearest of each vector of a file.
 
-use polder::{Hits, Query};
+use polder::{Hits, Prefix, Query};
 use serde_json::json;
 
 use super::{Context, queries, with_collection};
@@ -12,13 +12,16 @@ use crate::text;
 pub fn run(context: &Context, args: &VectorSearchArgs) -> Result<(), Failure> {
     with_collection(&args.at, |collection| {
         let queries = queries(context, collection, &args.look)?;
-        let has_prefix = |key: &[u8], _: &[u8]| key.starts_with(args.prefix.as_bytes());
+        let keys = match args.prefix.is_empty() {
+            true => None,
+            false => Some(collection.key_set(Prefix::new(&args.prefix))?),
+        };
         let mut wanted = Query::new(args.look.count).width(args.width);
         if let Some(within) = args.within {
             wanted = wanted.within(within);
         }
-        if !args.prefix.is_empty() {
-            wanted = wanted.filter(&has_prefix);
+        if let Some(keys) = &keys {
+            wanted = wanted.among(keys);
         }
         if args.exact {
             wanted = wanted.exact();

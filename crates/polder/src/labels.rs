@@ -1,0 +1,61 @@
+//! What all handles of a collection share: which labels were given, and what is known of those before.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Mutex, TryLockError};
+
+/// The labels of a collection, since the store was opened.
+#[derive(Debug)]
+pub(crate) struct Labels {
+    /// The first that was given since. What has one below was there before.
+    pub(crate) first: u64,
+    next: AtomicU64,
+    /// Batches that have made rows or removed them.
+    commits: AtomicU64,
+    /// Whether what was cut off before is settled; held by whoever settles it.
+    settling: Mutex<()>,
+    is_settled: AtomicBool,
+}
+
+impl Labels {
+    pub(crate) fn new(first: u64) -> Labels {
+        Labels {
+            first,
+            next: AtomicU64::new(first),
+            commits: AtomicU64::new(0),
+            settling: Mutex::new(()),
+            is_settled: AtomicBool::new(false),
+        }
+    }
+
+    /// One that nothing has (`COLL-2`).
+    pub(crate) fn give(&self) -> u64 {
+        self.next.fetch_add(1, Relaxed)
+    }
+
+    pub(crate) fn commits(&self) -> u64 {
+        self.commits.load(Acquire)
+    }
+
+    pub(crate) fn commit(&self) {
+        self.commits.fetch_add(1, AcqRel);
+    }
+
+    /// Has `settle` settle what was cut off, once; where it fails, whoever comes next tries it again. Waits
+    /// for nobody who does.
+    pub(crate) fn settle_once<E>(&self, settle: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+        if self.is_settled.load(Acquire) {
+            return Ok(());
+        }
+        let _settling = match self.settling.try_lock() {
+            Ok(settling) => settling,
+            Err(TryLockError::Poisoned(settling)) => settling.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(()),
+        };
+        if !self.is_settled.load(Acquire) {
+            settle()?;
+            self.is_settled.store(true, Relaxed);
+        }
+        Ok(())
+    }
+}
