@@ -17,7 +17,7 @@ mod vector;
 
 pub use vector::{
     LookArgs, VectorArgs, VectorCommand, VectorCreateArgs, VectorLoadArgs, VectorProbeArgs,
-    VectorSearchArgs,
+    VectorRepairArgs, VectorSearchArgs,
 };
 
 /// Shown at the end of `polder --help`.

@@ -9,7 +9,11 @@ use polder_structure::Report;
 
 use crate::any::{Variant, dispatch};
 use crate::catalogue::{Lodger, SpaceRecord};
+#[cfg(feature = "vector")]
+use crate::collection::Collection;
 use crate::engine::Engine;
+#[cfg(feature = "vector")]
+use crate::error::with_causes;
 use crate::error::{CATALOGUE, StoreError};
 use crate::handle::Store;
 use crate::registry::{Registered, Spaces};
@@ -57,8 +61,8 @@ impl fmt::Display for CheckFault {
 }
 
 impl Store {
-    /// Looks at every page that is in use and reports each broken invariant. Writers wait
-    /// meanwhile.
+    /// Looks at every page that is in use and reports each broken invariant; and, of collections, whether
+    /// keys, rows and vectors agree. Writers wait meanwhile.
     ///
     /// `progress` is told how many pages are done and how many there are, and stops the check by
     /// returning false.
@@ -82,13 +86,58 @@ impl Store {
         &self,
         progress: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<CheckReport, StoreError> {
-        dispatch!(&self.engine, engine => check(engine, progress))
+        // Opened before writers wait: whoever makes one may be among them.
+        #[cfg(feature = "vector")]
+        let collections = self.collections()?;
+        #[cfg(feature = "vector")]
+        let collections: Vec<_> =
+            collections.into_iter().map(|name| (self.collection(&name), name)).collect();
+        let agree = &mut |_report: &mut CheckReport, _progress: &mut dyn FnMut() -> bool| {
+            #[cfg(feature = "vector")]
+            for (collection, name) in &collections {
+                check_collection(name, collection, _report, _progress);
+            }
+        };
+        dispatch!(&self.engine, engine => check(engine, progress, agree))
     }
 }
+
+/// Whether keys, rows and vectors of a collection agree.
+#[cfg(feature = "vector")]
+fn check_collection(
+    name: &str,
+    collection: &Result<Collection, StoreError>,
+    report: &mut CheckReport,
+    progress: &mut dyn FnMut() -> bool,
+) {
+    if report.stopped {
+        return;
+    }
+    let checked = match collection {
+        Ok(collection) => {
+            collection.check(&mut |_| progress()).map_err(|error| with_causes(&error))
+        }
+        Err(error) => Err(with_causes(error)),
+    };
+    let faults = match checked {
+        Ok(checked) => {
+            report.stopped |= checked.stopped;
+            checked.faults
+        }
+        Err(why) => vec![format!("keys and vectors cannot be compared: {why}")],
+    };
+    let table = Some(name.to_string());
+    let fault = |what| CheckFault { table: table.clone(), page: None, what };
+    report.faults.extend(faults.into_iter().map(fault));
+}
+
+/// Looks behind what is checked by pages at more, while writers wait.
+type More<'m> = dyn FnMut(&mut CheckReport, &mut dyn FnMut() -> bool) + 'm;
 
 fn check<T: Variant>(
     engine: &Arc<Engine<T>>,
     progress: &mut dyn FnMut(u64, u64) -> bool,
+    more: &mut More<'_>,
 ) -> Result<CheckReport, StoreError> {
     let _pause = engine.quiesce.pause()?;
     let mut report = CheckReport::default();
@@ -136,6 +185,8 @@ fn check<T: Variant>(
             break;
         }
     }
+    let done = report.pages;
+    more(&mut report, &mut || progress(done, all));
     Ok(report)
 }
 

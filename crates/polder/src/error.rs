@@ -472,7 +472,7 @@ impl StoreError {
 }
 
 /// An error and its causes, in one line.
-#[cfg(feature = "tools")]
+#[cfg(any(feature = "tools", feature = "vector"))]
 pub(crate) fn with_causes(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -19,6 +19,8 @@ pub enum VectorCommand {
     Probe(VectorProbeArgs),
     /// Show what a collection is, and how many vectors it has.
     Stat(VectorArgs),
+    /// Make keys and vectors agree, where `check` says that they do not.
+    Repair(VectorRepairArgs),
     /// Drop a collection, and make the file shorter.
     Drop(VectorArgs),
 }
@@ -30,6 +32,15 @@ pub struct VectorArgs {
     pub store: StoreArgs,
     /// The collection.
     pub collection: String,
+}
+
+#[derive(Debug, Args)]
+pub struct VectorRepairArgs {
+    #[command(flatten)]
+    pub at: VectorArgs,
+
+    #[command(flatten)]
+    pub write: WriteArgs,
 }
 
 /// What the numbers of vectors are.

@@ -698,6 +698,13 @@ fn what_parted_is_told_and_repaired() {
     assert_eq!((has("has no row"), has("has it in")), (3, 1));
     assert_eq!(report.faults.len(), 7, "{:?}", report.faults);
     assert!(docs.check(&mut |_| false).unwrap().stopped);
+    // A check of the store tells the same.
+    let told = store.check(&mut |_, _| true).unwrap().faults;
+    assert!(told.iter().all(|fault| fault.table.as_deref() == Some(NAME)));
+    assert_eq!(
+        told.iter().map(|fault| &fault.what).collect::<Vec<_>>(),
+        Vec::from_iter(&report.faults)
+    );
     let repaired = docs.repair(&mut |_| true).unwrap();
     // Keys 1 and 4 were told; vector 500 had no row; of key 5 the payload is lost, of 3 the vector.
     assert_eq!((repaired.keys, repaired.told, repaired.unowned), (9, 2, 1));

@@ -13,6 +13,7 @@ mod create;
 mod drop;
 mod load;
 mod probe;
+mod repair;
 mod search;
 mod stat;
 
@@ -23,6 +24,7 @@ pub fn run(context: &Context, command: &VectorCommand) -> Result<(), Failure> {
         VectorCommand::Search(args) => search::run(context, args),
         VectorCommand::Probe(args) => probe::run(context, args),
         VectorCommand::Stat(args) => stat::run(context, args),
+        VectorCommand::Repair(args) => repair::run(context, args),
         VectorCommand::Drop(args) => drop::run(context, args),
     }
 }
