@@ -57,6 +57,12 @@ impl PageKind {
     pub const IVF_DIRECTORY: PageKind = PageKind(43);
     /// Entries of a posting list.
     pub const IVF_ENTRIES: PageKind = PageKind(44);
+    /// What a proximity graph with codes is, and where searches of it begin.
+    pub const VAMANA_META: PageKind = PageKind(45);
+    /// Codes of vectors, and where their nodes are.
+    pub const VAMANA_CODES: PageKind = PageKind(46);
+    /// Nodes of a proximity graph with codes.
+    pub const VAMANA_NODES: PageKind = PageKind(47);
 }
 
 /// The decoded header of a page.

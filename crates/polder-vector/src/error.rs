@@ -92,6 +92,20 @@ pub enum VectorError {
         /// Bytes that are there for it.
         room: usize,
     },
+    /// A vector with its links does not fit a page.
+    #[error(
+        "a vector with its links has {bytes} bytes, and a page has room for {room}: take larger pages, \
+         fewer dimensions, smaller elements, or fewer links"
+    )]
+    NodeTooLong {
+        /// Bytes of a vector with its links.
+        bytes: usize,
+        /// Bytes that are there for it.
+        room: usize,
+    },
+    /// An index that codes its vectors was to be made for bits.
+    #[error("vectors of bits are as short as codes: take an index that does not code vectors")]
+    NoCodes,
     /// There are fewer vectors to train centroids on than there are lists.
     #[error("the sample has {given} vectors, and {lists} lists need at least as many")]
     SampleTooSmall {

@@ -15,6 +15,7 @@
 //! | `distance/` | sums over the dimensions, by what the processor has |
 //! | `hnsw/` | a proximity graph of several levels: [`HnswIndex`] |
 //! | `ivf/` | lists of vectors, each around a centroid: [`IvfIndex`] |
+//! | `vamana/` | a proximity graph on the device, steered by short codes in memory: [`VamanaIndex`] |
 //! | `node_id.rs` | where a vector lies |
 //! | `near.rs`, `visited.rs` | what a search of a graph keeps: nodes by distance, and which it has seen |
 //! | `best.rs`, `pages.rs` | what a search keeps that compares in any order, and goes through all pages |
@@ -36,6 +37,7 @@ mod pages;
 mod probe;
 mod random;
 mod search;
+pub mod vamana;
 mod vectors;
 mod visited;
 
@@ -47,18 +49,27 @@ pub use index::{VectorBuf, VectorIndex};
 pub use ivf::IvfIndex;
 pub use metric::Metric;
 pub use node_id::NodeId;
-pub use options::{HnswOptions, IndexOptions, IvfOptions};
+pub use options::{HnswOptions, IndexOptions, IvfOptions, VamanaOptions};
 pub use polder_structure::{Fault, Report};
 pub use probe::{Probe, Probed};
 pub use roaring;
 pub use search::{Answer, Filter, Found, Search};
+pub use vamana::VamanaIndex;
 pub use vectors::VectorShape;
 
 use polder_pool::KindOps;
 
 /// To be given to [`Pool::open`](polder_pool::Pool::open) for a pool with such indexes.
-pub const KINDS: [KindOps; 5] =
-    [hnsw::KINDS[0], hnsw::KINDS[1], ivf::KINDS[0], ivf::KINDS[1], ivf::KINDS[2]];
+pub const KINDS: [KindOps; 8] = [
+    hnsw::KINDS[0],
+    hnsw::KINDS[1],
+    ivf::KINDS[0],
+    ivf::KINDS[1],
+    ivf::KINDS[2],
+    vamana::KINDS[0],
+    vamana::KINDS[1],
+    vamana::KINDS[2],
+];
 
 /// The README's program.
 #[cfg(doctest)]

@@ -33,6 +33,29 @@ pub struct IvfOptions {
     pub lists: usize,
 }
 
+/// What a [`VamanaIndex`](crate::VamanaIndex) is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VamanaOptions {
+    /// What its vectors are: of numbers, not of bits.
+    pub shape: VectorShape,
+    /// Links of a node, at most (`R` in the paper). 4 to 200; more cost memory and time, and find more in
+    /// data of many dimensions.
+    pub links: usize,
+    /// How many of the nearest an insert keeps in sight, and reads (`L` in the paper). 1 to 65536; more make
+    /// inserts slower and the graph better.
+    pub insert_width: usize,
+    /// Bits of a code for each dimension: 1, 2 or 4. With fewer, codes take less memory, and a search must
+    /// read more nodes to find as many of the nearest.
+    pub code_bits: usize,
+}
+
+impl VamanaOptions {
+    /// 64 links, inserts that keep 128 vectors in sight, and codes of 4 bits a dimension.
+    pub fn new(shape: VectorShape) -> VamanaOptions {
+        VamanaOptions { shape, links: 64, insert_width: 128, code_bits: 4 }
+    }
+}
+
 /// Which index it is, and what it was made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -41,6 +64,8 @@ pub enum IndexOptions {
     Hnsw(HnswOptions),
     /// Lists around centroids.
     Ivf(IvfOptions),
+    /// A proximity graph that is steered by codes.
+    Vamana(VamanaOptions),
 }
 
 impl IndexOptions {
@@ -49,6 +74,7 @@ impl IndexOptions {
         match self {
             IndexOptions::Hnsw(options) => options.shape,
             IndexOptions::Ivf(options) => options.shape,
+            IndexOptions::Vamana(options) => options.shape,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! What vectors an index is for, and how far two of them are from each other.
 
+use half::{bf16, f16};
 use polder_pool::bytes::{OVERRUN_BYTES, Run};
 
 use crate::distance::{Kernel, Sum};
-use crate::element::{Element, ElementKind, VectorRef};
+use crate::element::{Bits, Element, ElementKind, VectorRef};
 use crate::error::VectorError;
 use crate::metric::Metric;
 
@@ -123,6 +124,24 @@ impl Vector {
             E::from_low_bits(word >> (8 * (bytes * i % 8)))
         };
         (0..self.bytes / bytes).map(element).collect()
+    }
+}
+
+impl Vector {
+    /// Its numbers, times its scale. Those of bits are all zero.
+    pub(crate) fn values(&self, element: ElementKind) -> Vec<f32> {
+        match element {
+            ElementKind::F32 => self.values_of::<f32>(),
+            ElementKind::F16 => self.values_of::<f16>(),
+            ElementKind::Bf16 => self.values_of::<bf16>(),
+            ElementKind::I8 => self.values_of::<i8>(),
+            ElementKind::Bit => self.values_of::<Bits>(),
+        }
+    }
+
+    fn values_of<E: Element>(&self) -> Vec<f32> {
+        let elements = self.elements::<E>();
+        elements.into_iter().map(|element| element.value() * self.scale).collect()
     }
 }
 

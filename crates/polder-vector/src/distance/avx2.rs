@@ -26,6 +26,15 @@ pub(super) fn kernel(element: ElementKind, sum: Sum) -> Option<unsafe fn(Run<'_>
     })
 }
 
+/// The kernel for numbers of codes, if the processor has what it needs.
+pub(super) fn kernel_of_codes(bits: usize) -> Option<unsafe fn(Run<'_>, Run<'_>) -> f32> {
+    is_x86_feature_detected!("avx2").then_some(match bits {
+        1 => products_of_codes::<1>,
+        2 => products_of_codes::<2>,
+        _ => products_of_codes::<4>,
+    })
+}
+
 /// Numbers in a register of floats.
 const LANES: usize = 8;
 /// Registers that are summed independently of each other: the latency of an addition, times those
@@ -155,6 +164,30 @@ bytes!(differences_i8, |a, b| {
 fn first_bytes(count: usize) -> __m128i {
     let bytes = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     _mm_cmpgt_epi8(_mm_set1_epi8(count.min(16) as i8), bytes)
+}
+
+/// Sixteen bytes of a code at a time: 32 numbers of it are unpacked at once, the first of them into the
+/// lower half of a register. Products of pairs are below 2^12, and a lane has an eighth of all: of the
+/// longest vectors that there can be, 2^16 pairs.
+#[target_feature(enable = "avx2")]
+fn products_of_codes<const BITS: i64>(code: Run<'_>, query: Run<'_>) -> f32 {
+    let (mask, ones) = (_mm256_set1_epi8((1 << BITS) - 1), _mm256_set1_epi16(1));
+    let mut sum = _mm256_setzero_si256();
+    let mut done = 0;
+    for at in (0..code.len()).step_by(16) {
+        let unit = _mm256_broadcastsi128_si256(code.load_128(at));
+        for part in (0..8 / BITS).step_by(2) {
+            let (low, high) = (BITS * part, BITS * (part + 1));
+            let shifts = _mm256_setr_epi64x(low, low, high, high);
+            let numbers = _mm256_and_si256(_mm256_srlv_epi64(unit, shifts), mask);
+            let pairs = _mm256_maddubs_epi16(numbers, query.load_256(done));
+            sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, ones));
+            done += 32;
+        }
+    }
+    let four = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256::<1>(sum));
+    let two = _mm_add_epi32(four, _mm_shuffle_epi32::<0b00_00_11_10>(four));
+    (_mm_cvtsi128_si32(two) + _mm_extract_epi32::<1>(two)) as f32
 }
 
 #[target_feature(enable = "popcnt")]

@@ -39,6 +39,17 @@ impl Kernel {
         Kernel(portable::kernel(element, sum))
     }
 
+    /// The fastest one that sums products of the numbers of a code, of so many bits each, and of the bytes of
+    /// a query (`vamana/code.rs`). A unit of 16 bytes of a code has its first 16 numbers in the lowest bits of
+    /// these, the next 16 in those above them, and so on.
+    pub(crate) fn of_codes(bits: usize) -> Kernel {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if let Some(kernel) = avx2::kernel_of_codes(bits) {
+            return Kernel(kernel);
+        }
+        Kernel(portable::kernel_of_codes(bits))
+    }
+
     /// The sum.
     #[inline(always)]
     pub(crate) fn sum(self, one: Run<'_>, other: Run<'_>) -> f32 {

@@ -28,6 +28,29 @@ pub(super) fn kernel(element: ElementKind, sum: Sum) -> unsafe fn(Run<'_>, Run<'
     }
 }
 
+/// The kernel for numbers of so many bits with bytes: 1, 2 or 4.
+pub(super) fn kernel_of_codes(bits: usize) -> unsafe fn(Run<'_>, Run<'_>) -> f32 {
+    match bits {
+        1 => products_of_codes::<1>,
+        2 => products_of_codes::<2>,
+        _ => products_of_codes::<4>,
+    }
+}
+
+fn products_of_codes<const BITS: usize>(code: Run<'_>, query: Run<'_>) -> f32 {
+    let (of_byte, mut sum) = (8 / BITS, 0_i64);
+    for at in 0..code.len() {
+        let [byte] = code.array(at);
+        for part in 0..of_byte {
+            let number = byte >> (BITS * part) & ((1 << BITS) - 1);
+            let other =
+                i8::from_le_bytes(query.array(at / 16 * 16 * of_byte + 16 * part + at % 16));
+            sum += i64::from(number) * i64::from(other);
+        }
+    }
+    sum as f32
+}
+
 /// Sums in as many lanes as keep a processor busy.
 const LANES: usize = 8;
 

@@ -58,6 +58,32 @@ fn every_kernel_sums_what_the_portable_one_does() {
     compare(|value| Bits(value as u8), different, Sum::DifferentBits);
 }
 
+/// Numbers of codes by bytes of queries, also the greatest of them.
+#[test]
+fn products_of_codes_are_what_the_portable_kernel_sums() {
+    let mut random = fastrand::Rng::with_seed(9);
+    for bits in [1, 2, 4] {
+        for units in [1, 2, 3, 8, 4096] {
+            for is_greatest in [false, true] {
+                let mut byte = |_| if is_greatest { 0xff } else { random.u8(..) };
+                let code: Vec<u8> = (0..16 * units).map(&mut byte).collect();
+                let mut byte = |_| if is_greatest { 0x80 } else { random.u8(..) };
+                let query: Vec<u8> = (0..16 * units * 8 / bits).map(&mut byte).collect();
+                let (lens, code, query) = ((code.len(), query.len()), words(&code), words(&query));
+                let code = Run::of(&code).part(0, lens.0);
+                let query = Run::of(&query).part(0, lens.1);
+                let fast = Kernel::of_codes(bits).sum(code, query);
+                let portable = Kernel(portable::kernel_of_codes(bits)).sum(code, query);
+                assert_eq!(fast, portable, "{units} units of {bits} bits");
+                if is_greatest {
+                    let greatest = ((1 << bits) - 1) * -128_i64 * lens.1 as i64;
+                    assert_eq!(fast, greatest as f32);
+                }
+            }
+        }
+    }
+}
+
 /// The longest vectors of a page: nothing overflows.
 #[test]
 fn the_longest_vectors_have_sums() {

@@ -1,0 +1,190 @@
+//! Writing lists of nodes that are there already.
+//!
+//! What a list is to become is found out while nobody is held up, and put down as a *plan*, beside what the
+//! list was. Then the lists of several plans are written by one edit; one whose list is another one by then
+//! is planned again.
+
+use polder_pool::{PoolError, Restart, Translation};
+use polder_structure::{Edit, edit};
+
+use super::VamanaIndex;
+use super::code::Code;
+use super::layout::Kind;
+use super::node::List;
+use super::prune::Candidate;
+use super::slots::{SlotPage, SlotPageMut, State};
+use super::walk::Sought;
+use crate::near::order_of;
+use crate::node_id::NodeId;
+use crate::vectors::Vector;
+
+/// Lists that one edit writes: with its pages it stays far below what an edit may have.
+pub(super) const AT_ONCE: usize = 16;
+/// How often a list is planned that others change. It stays as it is then: each link is one of many.
+pub(super) const MOST_PLANS: usize = 64;
+/// Links that a list gets instead of one to a node that is removed.
+const INSTEAD: usize = 3;
+
+/// What one list is to become.
+pub(super) struct Plan {
+    pub(super) entry: NodeId,
+    node: NodeId,
+    was: List,
+    becomes: List,
+}
+
+/// How a list is to be changed.
+#[derive(Clone, Copy)]
+pub(super) enum Wish<'w> {
+    /// It leads to this entry as well, to that of a child if it says so.
+    Add { id: NodeId, new: &'w Sought, code: &'w Code, is_child: bool },
+    /// It does not lead to this entry, which is leaving and has this label, but to the nearest of these.
+    Replace { id: NodeId, label: u64, others: &'w [NodeId] },
+}
+
+impl<T: Translation> VamanaIndex<T> {
+    /// Changes the lists of these entries' nodes.
+    pub(super) fn relink(&self, entries: &[NodeId], wish: Wish<'_>) -> Result<(), PoolError> {
+        for entries in entries.chunks(AT_ONCE) {
+            let mut entries = entries.to_vec();
+            for _ in 0..MOST_PLANS {
+                let plans = entries.iter().map(|entry| self.plan(*entry, wish));
+                let plans: Vec<Plan> =
+                    plans.filter_map(Result::transpose).collect::<Result<_, _>>()?;
+                if plans.is_empty() {
+                    break;
+                }
+                entries = edit(&self.space, |edit| self.write(edit, &plans, wish))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a list is to become. `None` if it stays as it is, or its vector has left or does so.
+    pub(super) fn plan(&self, entry: NodeId, wish: Wish<'_>) -> Result<Option<Plan>, PoolError> {
+        let layout = &self.core.layout;
+        let read = self.read_node(entry, |slot| {
+            (slot.state() == State::Live).then(|| (slot.list(layout), slot.copy(layout)))
+        })?;
+        let Some((node, Some((was, vector)))) = read else { return Ok(None) };
+        let becomes = match wish {
+            Wish::Add { id, is_child: false, .. } if id == entry || was.links.contains(&id) => None,
+            Wish::Add { is_child: true, .. } if was.children >= layout.most_children() => None,
+            Wish::Add { id, new, code, is_child } => {
+                let mut list = was.clone();
+                match is_child {
+                    true => list.add_child(id, layout.links + 1),
+                    false => list.links.push(id),
+                }
+                if list.links.len() > layout.links {
+                    self.prune_list(&vector, &mut list, (id, new, code))?;
+                }
+                list.links.contains(&id).then_some(list)
+            }
+            Wish::Replace { id, .. } if !was.links[was.children..].contains(&id) => None,
+            Wish::Replace { id, others, .. } => {
+                let mut list = was.clone();
+                list.remove(id);
+                let is_new = |other: &&NodeId| **other != entry && !list.links.contains(*other);
+                let others: Vec<NodeId> = others.iter().filter(is_new).copied().collect();
+                let room = (layout.links - list.links.len().min(layout.links)).min(INSTEAD);
+                list.links.extend(self.nearest(&vector, &others)?.into_iter().take(room));
+                Some(list)
+            }
+        };
+        Ok(becomes.map(|becomes| Plan { entry, node, was, becomes }))
+    }
+
+    /// Leaves out of a list what is too much, which is not the children. The new one of its links is not
+    /// looked up, since it may have no place yet.
+    fn prune_list(
+        &self,
+        vector: &Vector,
+        list: &mut List,
+        (id, new, code): (NodeId, &Sought, &Code),
+    ) -> Result<(), PoolError> {
+        let core = &*self.core;
+        let known: Vec<NodeId> = list.links.iter().copied().filter(|link| *link != id).collect();
+        let query = core.coder.query(&core.coder.residual(vector));
+        let by_code =
+            |(entry, by): (NodeId, Code)| Candidate { distance: query.estimate_of(&by), entry, by };
+        let mut near: Vec<_> = self.codes(&known)?.into_iter().map(by_code).collect();
+        let distance = core.distances.between(vector, new.vector.run(), || new.vector.scale);
+        near.push(Candidate { distance, entry: id, by: code.clone() });
+        near.sort_unstable_by_key(|one| (order_of(one.distance), one.entry));
+        let children = list.children().to_vec();
+        let is_child = |entry| children.contains(&entry);
+        let chosen = core.prune_codes(&near, core.layout.links, is_child);
+        list.links.truncate(list.children);
+        list.links.extend(chosen.into_iter().filter(|entry| !is_child(*entry)));
+        Ok(())
+    }
+
+    /// These entries, but for those that are free, nearest to a vector first, by their codes.
+    fn nearest(&self, vector: &Vector, entries: &[NodeId]) -> Result<Vec<NodeId>, PoolError> {
+        let query = self.core.coder.query(&self.core.coder.residual(vector));
+        let codes = self.codes(entries)?.into_iter();
+        let mut near: Vec<(u32, NodeId)> =
+            codes.map(|(entry, code)| (order_of(query.estimate_of(&code)), entry)).collect();
+        near.sort_unstable();
+        Ok(near.into_iter().map(|(_, entry)| entry).collect())
+    }
+
+    /// Writes these lists, but for those that have changed: gives the entries of these.
+    fn write(
+        &self,
+        edit: &mut Edit<'_, '_, T>,
+        plans: &[Plan],
+        wish: Wish<'_>,
+    ) -> Result<Vec<NodeId>, Restart> {
+        let mut changed = Vec::new();
+        if let Wish::Replace { id, label, .. } = wish
+            && self.leaving_in(edit, id, label)?.is_none()
+        {
+            // Somebody else has removed it, and the place may be another vector's.
+            return Ok(changed);
+        }
+        for plan in plans {
+            match self.is_as_planned(edit, plan)? {
+                true => self.put(edit, plan, NodeId::NEW)?,
+                false => changed.push(plan.entry),
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Whether a list is what it was, and that of a vector that is found.
+    pub(super) fn is_as_planned(
+        &self,
+        edit: &mut Edit<'_, '_, T>,
+        plan: &Plan,
+    ) -> Result<bool, Restart> {
+        let (layout, slots) = (&self.core.layout, SlotPage::new(edit.page(plan.node.page())?));
+        let is_one = slots.is_of(layout, Kind::Nodes);
+        let slot = slots.slot(layout, Kind::Nodes, plan.node.slot()).filter(|_| is_one);
+        // VAMANA-2
+        Ok(slot.is_some_and(|slot| {
+            slot.state() == State::Live
+                && slot.partner() == Some(plan.entry)
+                && slot.list(layout) == plan.was
+        }))
+    }
+
+    /// Writes what was planned, with `new` for what had no place then.
+    pub(super) fn put(
+        &self,
+        edit: &mut Edit<'_, '_, T>,
+        plan: &Plan,
+        new: NodeId,
+    ) -> Result<(), Restart> {
+        let mut list = plan.becomes.clone();
+        // VAMANA-6: a stale link may lead to where the new one is.
+        if new != NodeId::NEW {
+            list.remove(new);
+        }
+        list.links.iter_mut().filter(|link| **link == NodeId::NEW).for_each(|link| *link = new);
+        let page = edit.page_mut(plan.node.page())?;
+        SlotPageMut::new(page).set_list(&self.core.layout, plan.node.slot(), &list);
+        Ok(())
+    }
+}

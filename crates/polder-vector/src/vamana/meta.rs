@@ -1,0 +1,180 @@
+//! The first page of an index: what its vectors are, where searches begin, and the centre.
+//!
+//! ```text
+//!   header, 32 | element 1 | metric 1 | links 1 | bits 1 | dimensions 4 | width 4 | - 4 | entry 8
+//!              | distance 4 | scale 4 | chains 8 each | newest 8 | pages of codes 8 | seeds 4 each
+//!              | centre, 1 each |
+//! ```
+//!
+//! A number of the centre is a byte times the scale. Which point the centre is matters to how exact codes
+//! are, and not much; so it may be rounded.
+//!
+//! Seeds are pages of codes, drawn as from a reservoir: each is as likely to be among them as any other.
+//! A search looks at their entries first, which shows it in which direction to go, as the upper levels of
+//! HNSW do.
+//!
+//! * `VAMANA-7` The entry is a vector's, live or leaving, and none while the index is empty. It is the
+//!   root of the tree (`VAMANA-5`), and lies near to the centre: an insert of one that is nearer makes that
+//!   the root.
+
+use std::ops::Range;
+
+use polder_format::{PAGE_HEADER_BYTES, PageNo, PageSize};
+use polder_pool::bytes::{PageMut, PageRef};
+use polder_structure::page::{ensure, page_no};
+
+use super::layout::{CENTRE, Kind, meta_bytes};
+use crate::element::ElementKind;
+use crate::metric::Metric;
+use crate::node_id::NodeId;
+use crate::options::VamanaOptions;
+use crate::random::mix;
+use crate::vectors::VectorShape;
+
+/// Fields of the page.
+mod at {
+    use super::PAGE_HEADER_BYTES;
+
+    pub(super) const ELEMENT: usize = PAGE_HEADER_BYTES;
+    pub(super) const METRIC: usize = PAGE_HEADER_BYTES + 1;
+    pub(super) const LINKS: usize = PAGE_HEADER_BYTES + 2;
+    pub(super) const BITS: usize = PAGE_HEADER_BYTES + 3;
+    pub(super) const DIMENSIONS: usize = PAGE_HEADER_BYTES + 4;
+    pub(super) const WIDTH: usize = PAGE_HEADER_BYTES + 8;
+    pub(super) const ENTRY: usize = PAGE_HEADER_BYTES + 16;
+    /// How far the entry is from the centre.
+    pub(super) const DISTANCE: usize = PAGE_HEADER_BYTES + 24;
+    pub(super) const SCALE: usize = PAGE_HEADER_BYTES + 28;
+    /// For each kind the number of the first page with free places (`VAMANA-3`), 0 if there is none.
+    pub(super) const CHAINS: usize = PAGE_HEADER_BYTES + 32;
+    /// The page of codes that was made last (`VAMANA-4`), 0 if there is none.
+    pub(super) const NEWEST: usize = PAGE_HEADER_BYTES + 48;
+    /// How many pages of codes there are.
+    pub(super) const COUNT: usize = PAGE_HEADER_BYTES + 56;
+    /// Numbers of pages of codes, 0 where there are fewer.
+    pub(super) const SEEDS: usize = PAGE_HEADER_BYTES + 64;
+    pub(super) const CENTRE: usize = super::CENTRE;
+    const _: () = assert!(CENTRE == SEEDS + 4 * super::MOST_SEEDS);
+}
+
+/// Pages whose entries a search looks at first, at most.
+const MOST_SEEDS: usize = 16;
+
+/// Where searches begin.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Entry {
+    pub(super) id: NodeId,
+    /// How far it is from the centre.
+    pub(super) distance: f32,
+}
+
+/// The point from which on vectors are coded, as it lies in the page.
+#[derive(Debug, Clone)]
+pub(super) struct Centre {
+    scale: f32,
+    numbers: Vec<i8>,
+}
+
+impl Centre {
+    /// Near to the mean of some vectors.
+    pub(super) fn rounded(mean: &[f32]) -> Centre {
+        let greatest = mean.iter().fold(0.0_f32, |most, number| most.max(number.abs()));
+        let scale = greatest / f32::from(i8::MAX);
+        let number = |number: &f32| if scale > 0.0 { (number / scale).round() as i8 } else { 0 };
+        Centre { scale, numbers: mean.iter().map(number).collect() }
+    }
+
+    /// Its numbers.
+    pub(super) fn values(&self) -> Vec<f32> {
+        self.numbers.iter().map(|number| f32::from(*number) * self.scale).collect()
+    }
+}
+
+/// What the page says of the index.
+pub(super) fn options(page: PageRef<'_>) -> Result<VamanaOptions, &'static str> {
+    let element = ElementKind::from_byte(page.u8(at::ELEMENT));
+    let metric = Metric::from_byte(page.u8(at::METRIC));
+    let options = VamanaOptions {
+        shape: VectorShape {
+            element: element.ok_or("vectors are of an unknown kind of numbers")?,
+            dimensions: page.u32(at::DIMENSIONS) as usize,
+            metric: metric.ok_or("vectors are compared by an unknown distance")?,
+        },
+        links: page.u8(at::LINKS).into(),
+        insert_width: page.u32(at::WIDTH) as usize,
+        code_bits: page.u8(at::BITS).into(),
+    };
+    let size = PageSize::new(page.size() as u32).expect("a page was made with a PageSize");
+    ensure(options.layout(size).is_ok(), "the options of an index are not allowed")?;
+    let scale = f32::from_bits(page.u32(at::SCALE));
+    ensure(scale.is_finite(), "the centre of an index is no point")?;
+    Ok(options)
+}
+
+/// The centre of an index whose options are allowed.
+pub(super) fn centre(page: PageRef<'_>, dimensions: usize) -> Centre {
+    let numbers = (0..dimensions).map(|i| page.u8(at::CENTRE + i) as i8).collect();
+    Centre { scale: f32::from_bits(page.u32(at::SCALE)), numbers }
+}
+
+/// Where searches begin. Means something only once the page has validated.
+pub(super) fn entry(page: PageRef<'_>) -> Option<Entry> {
+    let distance = f32::from_bits(page.u32(at::DISTANCE));
+    NodeId::from_bits(page.u64(at::ENTRY)).map(|id| Entry { id, distance })
+}
+
+pub(super) fn set_entry(page: &mut PageMut<'_>, entry: Option<Entry>) {
+    page.set_u64(at::ENTRY, entry.map_or(0, |entry| entry.id.to_bits()));
+    page.set_u32(at::DISTANCE, entry.map_or(0.0, |entry| entry.distance).to_bits());
+}
+
+/// The first page of the chain of a kind.
+pub(super) fn chain(page: PageRef<'_>, kind: Kind) -> Option<PageNo> {
+    page_no(page, at::CHAINS + 8 * kind as usize)
+}
+
+pub(super) fn set_chain(page: &mut PageMut<'_>, kind: Kind, first: Option<PageNo>) {
+    page.set_u64(at::CHAINS + 8 * kind as usize, first.map_or(0, PageNo::get));
+}
+
+/// The page of codes that was made last.
+pub(super) fn newest(page: PageRef<'_>) -> Option<PageNo> {
+    page_no(page, at::NEWEST)
+}
+
+/// Pages whose entries a search looks at first.
+pub(super) fn seeds(page: PageRef<'_>) -> impl Iterator<Item = PageNo> {
+    let seed = move |i| PageNo::new(page.u32(at::SEEDS + 4 * i).into());
+    (0..MOST_SEEDS).filter_map(seed).filter(|page| page.get() > 0)
+}
+
+/// There is another page of codes.
+pub(super) fn add_page(page: &mut PageMut<'_>, newest: PageNo) {
+    let count = page.as_ref().u64(at::COUNT);
+    page.set_u64(at::NEWEST, newest.get());
+    page.set_u64(at::COUNT, count.saturating_add(1));
+    let drawn = if count < MOST_SEEDS as u64 { count } else { mix(count) % count };
+    if drawn < MOST_SEEDS as u64 {
+        // A page that can be named has 31 bits.
+        page.set_u32(at::SEEDS + 4 * drawn as usize, newest.get() as u32);
+    }
+}
+
+/// Makes the page of an empty index.
+pub(super) fn init(page: &mut PageMut<'_>, options: &VamanaOptions, centre: &Centre) {
+    let VamanaOptions { shape, links, insert_width, code_bits } = *options;
+    page.set_u8(at::ELEMENT, shape.element.to_byte());
+    page.set_u8(at::METRIC, shape.metric.to_byte());
+    page.set_u8(at::LINKS, links as u8);
+    page.set_u8(at::BITS, code_bits as u8);
+    page.set_u32(at::DIMENSIONS, shape.dimensions as u32);
+    page.set_u32(at::WIDTH, insert_width as u32);
+    page.set_u32(at::SCALE, centre.scale.to_bits());
+    let bytes: Vec<u8> = centre.numbers.iter().map(|number| *number as u8).collect();
+    page.write(at::CENTRE, &bytes);
+}
+
+/// What is behind the fields: nothing.
+pub(super) fn hole(page: PageRef<'_>, dimensions: usize) -> Range<usize> {
+    meta_bytes(dimensions)..page.size()
+}

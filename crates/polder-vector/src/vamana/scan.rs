@@ -1,0 +1,234 @@
+//! Going through all entries, or all nodes.
+
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use polder_format::{PageId, PageNo};
+use polder_pool::{AccessHint, PoolError, Translation, lock};
+use polder_structure::levels::root;
+use polder_structure::page::broken;
+
+use super::layout::Kind;
+use super::meta;
+use super::reads::{Look, Reads};
+use super::slots::{Slot, SlotPage, State};
+use super::walk::{Seen, Sought};
+use super::{Core, VamanaIndex};
+use crate::best::{Best, Compared};
+use crate::element::VectorRef;
+use crate::error::VectorError;
+use crate::near::order_of;
+use crate::node_id::NodeId;
+use crate::pages::for_each_page;
+use crate::search::{Answer, Search};
+use crate::vectors::Vector;
+
+/// Nodes that are read together, in the order in which they lie in the file.
+const TOGETHER: usize = 1024;
+
+impl<T: Translation> VamanaIndex<T> {
+    /// The vectors nearest to `query`, nearest first, of all that the index has: each that matches is
+    /// compared. Of equally near ones those with the lowest labels. With a filter, labels are looked at in
+    /// the pages of codes, and only the nodes of those that match are read.
+    ///
+    /// # Errors
+    /// Those of a vector that is not one of the index, [`VectorError::Within`], and those of loading pages.
+    pub fn search_exact<'v>(
+        &self,
+        query: impl Into<VectorRef<'v>>,
+        search: &Search<'_>,
+    ) -> Result<Answer, VectorError> {
+        let vector = self.core.distances.vector(query.into())?;
+        search.validate()?;
+        if search.filter.is_some() {
+            let (search, sought) =
+                (Search { width: usize::MAX, ..*search }, self.core.sought(vector));
+            return Ok(self.search_codes(&sought, &search)?);
+        }
+        let (mut best, mut near) = (Best::new(search), Vec::new());
+        for_each_page(&self.space, |page| {
+            let bound = best.bound();
+            self.live(Kind::Nodes, page, &mut near, |_, slot| {
+                let order = order_of(self.core.distance(&vector, slot));
+                (order <= bound)
+                    .then(|| slot.partner().map(|entry| (order, slot.label(), entry)))?
+            })?;
+            near.drain(..).for_each(|one| best.insert(one));
+            Ok(true)
+        })?;
+        Ok(Answer { found: best.into_found(), is_exhaustive: true })
+    }
+
+    /// Shows the label of each vector, and where it lies, in no order, until `show` returns false.
+    ///
+    /// # Errors
+    /// Those of loading pages.
+    pub fn for_each(&self, mut show: impl FnMut(u64, NodeId) -> bool) -> Result<(), VectorError> {
+        let mut there = Vec::new();
+        self.for_each_code_page(|page| {
+            self.live(Kind::Codes, page, &mut there, |entry, slot| Some((slot.label(), entry)))?;
+            Ok(there.drain(..).all(|(label, entry)| show(label, entry)))
+        })?;
+        Ok(())
+    }
+
+    /// Compares with the codes of all that match, and reads the nodes of as many of the nearest as the
+    /// search is wide.
+    pub(super) fn search_codes(
+        &self,
+        sought: &Sought,
+        search: &Search<'_>,
+    ) -> Result<Answer, PoolError> {
+        let width = search.first_width().max(search.count);
+        let mut shortlist: BinaryHeap<(u32, NodeId, NodeId, u64)> = BinaryHeap::new();
+        let (mut is_exhaustive, mut best, mut seen) = (true, Best::new(search), Vec::new());
+        let filter = search.filter;
+        self.for_each_code_page(|page| {
+            self.live(Kind::Codes, page, &mut seen, |entry, slot| {
+                Some(sought.see(&self.core, entry, slot))
+            })?;
+            for Seen { entry, label, estimate, node, .. } in seen.drain(..) {
+                if filter.is_none_or(|filter| filter.matches(label)) {
+                    shortlist.extend(node.map(|node| (order_of(estimate), node, entry, label)));
+                }
+                if shortlist.len() > width {
+                    shortlist.pop();
+                    is_exhaustive = false;
+                }
+            }
+            if width == usize::MAX && shortlist.len() >= TOGETHER {
+                self.compare_nodes(&sought.vector, shortlist.drain().collect(), &mut best)?;
+            }
+            Ok(true)
+        })?;
+        self.compare_nodes(&sought.vector, shortlist.into_vec(), &mut best)?;
+        Ok(Answer { found: best.into_found(), is_exhaustive })
+    }
+
+    /// Reads nodes, and compares with those that are still of their entries, and have their labels.
+    fn compare_nodes(
+        &self,
+        vector: &Vector,
+        mut nodes: Vec<(u32, NodeId, NodeId, u64)>,
+        best: &mut Best,
+    ) -> Result<(), PoolError> {
+        nodes.sort_unstable_by_key(|(_, node, ..)| *node);
+        let core = &*self.core;
+        for nodes in nodes.chunks(TOGETHER) {
+            let places: Vec<NodeId> = nodes.iter().map(|(_, node, ..)| *node).collect();
+            let mut look = Exact { core, vector, nodes, near: Vec::with_capacity(nodes.len()) };
+            self.space.interleave(AccessHint::Normal, |way| {
+                Reads::new(&self.space, &core.layout, way).each(&places, &mut look)
+            })?;
+            for one in look.near {
+                if one.0 <= best.bound() {
+                    best.insert(one);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves in `seen` what `see` makes of the places of a page of this kind whose vectors are found; of a
+    /// page of another kind nothing.
+    fn live<R>(
+        &self,
+        kind: Kind,
+        number: PageNo,
+        seen: &mut Vec<R>,
+        mut see: impl FnMut(NodeId, Slot<'_>) -> Option<R>,
+    ) -> Result<(), PoolError> {
+        let layout = &self.core.layout;
+        self.space.run(AccessHint::Scan, |attempt| {
+            seen.clear();
+            let page = self.space.page(attempt, number)?;
+            let slots = SlotPage::new(page.page());
+            if slots.is_of(layout, kind) {
+                let live = slots.taken(layout, kind);
+                let live = live.filter(|(_, slot)| slot.state() == State::Live);
+                seen.extend(live.filter_map(|(at, slot)| see(NodeId::new(number, 0, at)?, slot)));
+            }
+            page.validate()
+        })
+    }
+
+    /// Shows the number of each page of codes, read ahead of the one that is shown, until `show` returns
+    /// false.
+    fn for_each_code_page(
+        &self,
+        mut show: impl FnMut(PageNo) -> Result<bool, PoolError>,
+    ) -> Result<(), PoolError> {
+        let pages = self.code_pages()?;
+        let ahead = self.space.most_ahead().max(1);
+        for (i, page) in pages.iter().enumerate() {
+            if i % ahead == 0 {
+                self.space.load_ahead(pages[i..].iter().copied().take(ahead));
+            }
+            if !show(*page)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// All pages of codes, the oldest first (`VAMANA-4`).
+    pub(super) fn code_pages(&self) -> Result<Arc<Vec<PageNo>>, PoolError> {
+        let known = Arc::clone(&lock(&self.core.code_pages));
+        let mut next = self.space.run(AccessHint::Normal, |attempt| {
+            let page = self.space.page(attempt, root())?;
+            let newest = meta::newest(page.page());
+            page.validate()?;
+            Ok(newest)
+        })?;
+        let (mut new, most) = (Vec::new(), self.space.pages_in_use()?);
+        while let Some(number) = next.filter(|number| known.last() != Some(number)) {
+            new.push(number);
+            let before = self.space.run(AccessHint::Normal, |attempt| {
+                let page = self.space.page(attempt, number)?;
+                let slots = SlotPage::new(page.page());
+                let before = slots.is_of(&self.core.layout, Kind::Codes).then(|| slots.before());
+                page.validate()?;
+                Ok(before)
+            })?;
+            let before = before.filter(|_| new.len() as u64 <= most);
+            let what = "the list of pages of codes leads somewhere else";
+            next = before.ok_or_else(|| broken(PageId::new(self.space.id(), number), what))?;
+        }
+        if new.is_empty() {
+            return Ok(known);
+        }
+        let pages: Vec<PageNo> = known.iter().copied().chain(new.into_iter().rev()).collect();
+        let pages = Arc::new(pages);
+        let mut kept = lock(&self.core.code_pages);
+        if kept.len() < pages.len() {
+            *kept = Arc::clone(&pages);
+        }
+        Ok(pages)
+    }
+}
+
+/// What is seen of nodes whose entries and labels are known.
+struct Exact<'e> {
+    core: &'e Core,
+    vector: &'e Vector,
+    nodes: &'e [(u32, NodeId, NodeId, u64)],
+    near: Vec<Compared>,
+}
+
+impl Look for Exact<'_> {
+    type Sight = Option<Compared>;
+    const KIND: Kind = Kind::Nodes;
+
+    fn see(&mut self, node: NodeId, slot: Slot<'_>) -> Option<Compared> {
+        // VAMANA-2
+        let at = self.nodes.binary_search_by_key(&node, |(_, node, ..)| *node).ok()?;
+        let (_, _, entry, label) = self.nodes[at];
+        let is_it =
+            slot.partner() == Some(entry) && slot.label() == label && slot.state() == State::Live;
+        is_it.then(|| (order_of(self.core.distance(self.vector, slot)), label, entry))
+    }
+
+    fn take(&mut self, _: NodeId, sight: Option<Compared>) {
+        self.near.extend(sight);
+    }
+}
