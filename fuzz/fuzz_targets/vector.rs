@@ -12,7 +12,7 @@ use polder_pool::{AccessHint, Array, Pool, PoolConfig, Space};
 use polder_structure::Structure;
 use polder_vector::{
     ElementKind, HnswIndex, HnswOptions, HnswStructure, IvfIndex, IvfOptions, KINDS, Metric,
-    VectorShape,
+    VamanaIndex, VamanaOptions, VectorShape,
 };
 
 #[derive(Debug, Arbitrary)]
@@ -25,7 +25,7 @@ const SIZE: PageSize = PageSize::MIN;
 const SHAPE: VectorShape =
     VectorShape { element: ElementKind::F32, dimensions: 8, metric: Metric::Cosine };
 
-/// All pages of a graph and of lists.
+/// All pages of a graph, of lists, and of a graph with codes.
 static PAGES: LazyLock<Vec<PageBuf>> = LazyLock::new(|| {
     let folder = std::env::temp_dir().join(format!("polder-fuzz-vector-{}", std::process::id()));
     let device = FileDevice::open(&folder, OpenKind::Create).unwrap();
@@ -38,18 +38,23 @@ static PAGES: LazyLock<Vec<PageBuf>> = LazyLock::new(|| {
     let graph = HnswIndex::create(pool.create_space().unwrap(), &options).unwrap();
     let options = IvfOptions { shape: SHAPE, lists: 8 };
     let lists = IvfIndex::create(pool.create_space().unwrap(), &options, &vectors).unwrap();
+    let options = VamanaOptions { links: 8, ..VamanaOptions::new(SHAPE) };
+    let steered = VamanaIndex::create(pool.create_space().unwrap(), &options, &vectors).unwrap();
     for (label, vector) in vectors.iter().enumerate() {
-        let (node, entry) = (
+        let (node, entry, code) = (
             graph.insert(label as u64, vector).unwrap(),
             lists.insert(label as u64, vector).unwrap(),
+            steered.insert(label as u64, vector).unwrap(),
         );
         if label % 5 == 0 {
             graph.remove(label as u64, node).unwrap();
             lists.remove(label as u64, entry).unwrap();
+            steered.remove(label as u64, code).unwrap();
         }
     }
     let mut pages = copies(graph.space());
     pages.extend(copies(lists.space()));
+    pages.extend(copies(steered.space()));
     let _ = std::fs::remove_file(folder);
     pages
 });

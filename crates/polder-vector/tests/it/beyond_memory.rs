@@ -144,7 +144,7 @@ fn each_read_may_fail_once<F: Family>() {
         let plan = FaultPlan::new(n).fail(Operation::Read, When::Nth(n * 7), Errno::IO);
         failed += survive::<F>(&prepared, plan, 15, n);
     }
-    assert!(failed > 5, "{failed} operations met a failing read");
+    assert!(failed > 5 || !F::MEETS_READS, "{failed} operations met a failing read");
 }
 
 fn a_share_of_all_requests_fails<F: Family>() {
@@ -207,3 +207,4 @@ macro_rules! tests_of {
 
 tests_of!(graphs: Graphs);
 tests_of!(lists: Lists);
+tests_of!(steered: Steered);

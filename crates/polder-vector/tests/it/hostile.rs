@@ -6,7 +6,7 @@ use polder_pool::{AccessHint, Array};
 use polder_testkit::Random;
 use polder_testkit::effort::steps;
 use polder_testkit::pools::disk;
-use polder_vector::{KINDS, Search};
+use polder_vector::{KINDS, Search, VectorIndex};
 
 use crate::support::*;
 
@@ -28,13 +28,12 @@ fn checks_of_any_bytes_end() {
 
 /// Bytes of pages are changed where they lie in memory, as no check sees them: searches, inserts and
 /// removals end, with an answer or an error.
-#[test]
-fn operations_on_damaged_pages_end() {
+fn operations_on_damaged_pages_end<F: Family>() {
     let (disk, mut random) = (disk(), Random::new(2));
-    let (_pool, index) = new_index::<Array>(&disk, PageSize::MIN, &narrow(l2(4)), 4);
+    let (_pool, index) = new_small::<F, Array>(&disk, PageSize::MIN, l2(4), 4);
     let mut nodes = Vec::new();
     for label in 0..300 {
-        nodes.push(index.insert(label, &vector(&mut random, 4)).unwrap());
+        nodes.push(insert(&index, label, &vector(&mut random, 4)));
     }
     let space = index.space();
     let pages: Vec<PageNo> = space.used_pages().unwrap();
@@ -54,11 +53,24 @@ fn operations_on_damaged_pages_end() {
             })
             .unwrap();
         let query = vector(&mut random, 4);
-        let _ = index.search(&query, &Search::new(10, 20));
-        let _ = index.search_exact(&query, &Search::new(10, 0));
-        let _ = index.insert(1000 + round, &query);
+        let some = Search::new(10, 20).filter(&|label| label < 3);
+        let _ = index.search((&query).into(), &Search::new(10, 20));
+        let _ = index.search((&query).into(), &some);
+        let _ = index.search_exact((&query).into(), &Search::new(10, 0));
+        let _ = index.search_exact((&query).into(), &some);
+        let _ = index.insert(1000 + round, (&query).into());
         let label = random.below(300);
         let _ = index.remove(label, nodes[label as usize]);
-        let _ = index.check(&mut |_| true).unwrap();
+        let _ = index.report();
     }
+}
+
+#[test]
+fn operations_on_damaged_pages_of_graphs_end() {
+    operations_on_damaged_pages_end::<Graphs>();
+}
+
+#[test]
+fn operations_on_damaged_pages_of_steered_graphs_end() {
+    operations_on_damaged_pages_end::<Steered>();
 }

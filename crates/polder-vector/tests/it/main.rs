@@ -12,3 +12,4 @@ mod redo;
 mod searches;
 mod sift;
 mod threads;
+mod vamana;

@@ -9,7 +9,7 @@ use polder_testkit::effort::steps;
 use polder_testkit::pools::disk;
 use polder_testkit::{Random, test_with};
 use polder_vector::half::{bf16, f16};
-use polder_vector::{Bits, Element, HnswIndex, Metric, VectorShape};
+use polder_vector::{Bits, Element, Metric, VectorIndex, VectorShape};
 
 use crate::support::*;
 
@@ -17,11 +17,7 @@ const DIMENSIONS: usize = 12;
 const COUNT: usize = 10;
 
 /// Searches, both ways, for something near what is there.
-fn look<T: Translation>(
-    index: &HnswIndex<T>,
-    model: &Model,
-    random: &mut Random,
-) -> (usize, usize) {
+fn look(index: &impl VectorIndex, model: &Model, random: &mut Random) -> (usize, usize) {
     let query = vector(random, DIMENSIONS);
     let nearest = nearest(model, &query, COUNT);
     let exact = search_exact(index, &query, COUNT);
@@ -33,9 +29,9 @@ fn look<T: Translation>(
 }
 
 /// Grows, changes, shrinks, is opened again in between, and loses everything at the end.
-fn life<T: Translation>() {
+fn life<F: Family, T: Translation>() {
     let (disk, mut random) = (disk(), Random::new(3));
-    let (mut pool, mut index) = new_index::<T>(&disk, PageSize::MIN, &narrow(l2(DIMENSIONS)), 1);
+    let (mut pool, mut index) = new_small::<F, T>(&disk, PageSize::MIN, l2(DIMENSIONS), 1);
     let (mut model, mut next) = (Model::new(), 0);
     let (mut hits, mut wanted) = (0, 0);
     for removes in [1, 5, 9, 4] {
@@ -50,7 +46,7 @@ fn life<T: Translation>() {
                 }
             } else {
                 let vector = vector(&mut random, DIMENSIONS);
-                let node = index.insert(next, &vector).unwrap();
+                let node = insert(&index, next, &vector);
                 model.insert(next, (node, vector));
                 next += 1;
             }
@@ -64,7 +60,7 @@ fn life<T: Translation>() {
     }
     assert!(hits * 100 >= wanted * 97, "{hits} of {wanted}");
     let pages = assert_sound(&index, model.len());
-    assert!(index.check(&mut |_| true).unwrap().levels >= 2);
+    assert!(index.report().levels >= F::LEVELS);
     for (label, (node, _)) in std::mem::take(&mut model) {
         assert!(index.remove(label, node).unwrap());
     }
@@ -73,7 +69,7 @@ fn life<T: Translation>() {
     // Places that became free are used again.
     for label in 0..200 {
         let vector = vector(&mut random, DIMENSIONS);
-        let node = index.insert(label, &vector).unwrap();
+        let node = insert(&index, label, &vector);
         model.insert(label, (node, vector));
     }
     assert_has(&index, &model);
@@ -82,22 +78,11 @@ fn life<T: Translation>() {
     drop(pool);
 }
 
-test_with!(
-    life:
-    array: Array,
-    direct: Direct,
-    hash: Hash,
-    open: Open,
-    predictive: Predictive,
-    simd: Simd,
-    swizzle: Swizzle,
-    array_swizzled: ArraySwizzled,
-    vm: Vm,
-);
-
 /// Vectors of these elements are found by what is nearest to themselves, by every metric there is for
 /// them; pages of every size.
-fn elements<E: Element + PartialEq + std::fmt::Debug>(element: impl Fn(&mut Random) -> E) {
+fn elements<F: Family, E: Element + PartialEq + std::fmt::Debug>(
+    element: impl Fn(&mut Random) -> E,
+) {
     let bits = if E::KIND.bytes(8) == 1 { 8 } else { 1 };
     for (metric, size) in Metric::ALL.into_iter().zip([4096, 8192, 16384, 65536]) {
         if !metric.is_for(E::KIND) {
@@ -106,17 +91,17 @@ fn elements<E: Element + PartialEq + std::fmt::Debug>(element: impl Fn(&mut Rand
         let shape = VectorShape { element: E::KIND, dimensions: 21 * bits, metric };
         let (disk, mut random) = (disk(), Random::new(5));
         let size = PageSize::new(size).unwrap();
-        let (_pool, index) = new_index::<Array>(&disk, size, &narrow(shape), 4);
+        let (_pool, index) = new_small::<F, Array>(&disk, size, shape, 4);
         let mut model = Model::new();
         for label in 0..300 {
             let vector: Vec<E> = (0..21).map(|_| element(&mut random)).collect();
-            model.insert(label, (index.insert(label, &vector).unwrap(), vector));
+            model.insert(label, (insert(&index, label, &vector), vector));
         }
         assert_has(&index, &model);
         let (mut found, mut first) = (0, 0);
         for (label, (_, vector)) in &model {
             let exact = search_exact(&index, vector, COUNT);
-            let these = search(&index, vector, COUNT, 60);
+            let these = search(&index, vector, COUNT, F::WIDTH);
             // Of equally near ones any may be found.
             let farthest = exact.last().unwrap().distance;
             found += these.iter().filter(|one| one.distance <= farthest).count();
@@ -128,31 +113,33 @@ fn elements<E: Element + PartialEq + std::fmt::Debug>(element: impl Fn(&mut Rand
     }
 }
 
-#[test]
-fn vectors_of_all_elements_by_all_metrics() {
+fn vectors_of_all_elements_by_all_metrics<F: Family>() {
     let number = |random: &mut Random| random.below(2001) as f32 / 1000.0 - 1.0;
-    elements::<f32>(number);
-    elements::<f16>(|random| f16::from_f32(number(random)));
-    elements::<bf16>(|random| bf16::from_f32(number(random)));
-    elements::<i8>(|random| random.below(256) as u8 as i8);
-    elements::<Bits>(|random| Bits(random.below(256) as u8));
+    elements::<F, f32>(number);
+    elements::<F, f16>(|random| f16::from_f32(number(random)));
+    elements::<F, bf16>(|random| bf16::from_f32(number(random)));
+    elements::<F, i8>(|random| random.below(256) as u8 as i8);
+}
+
+#[test]
+fn vectors_of_bits() {
+    elements::<Graphs, Bits>(|random| Bits(random.below(256) as u8));
 }
 
 /// Many labels have the same vector: lists lead in no direction, and all are found, in and out of order,
 /// also when some have gone.
-#[test]
-fn the_same_vector_many_times() {
+fn the_same_vector_many_times<F: Family>() {
     for metric in [Metric::L2, Metric::Cosine] {
         let disk = disk();
         let shape = VectorShape { metric, ..l2(4) };
-        let (_pool, index) = new_index::<Array>(&disk, PageSize::MIN, &narrow(shape), 2);
+        let (_pool, index) = new_small::<F, Array>(&disk, PageSize::MIN, shape, 2);
         let (mut model, mut random) = (Model::new(), Random::new(6));
         for label in 0..300 {
             let vector = match label % 3 {
                 0 => vec![1.1, 2.2, 3.3, 4.4],
                 _ => vector(&mut random, 4),
             };
-            model.insert(label, (index.insert(label, &vector).unwrap(), vector));
+            model.insert(label, (insert(&index, label, &vector), vector));
         }
         let same = |model: &Model| model.keys().filter(|label| *label % 3 == 0).count();
         for kept in [300, 150] {
@@ -169,10 +156,9 @@ fn the_same_vector_many_times() {
 
 /// Half of the vectors are removed at random and others inserted, five times over: searches find as many
 /// of the nearest as before, and there are no more pages.
-#[test]
-fn recall_outlasts_removals() {
+fn recall_outlasts_removals<F: Family>() {
     let (disk, mut random) = (disk(), Random::new(8));
-    let (_pool, index) = new_index::<Array>(&disk, PageSize::MIN, &narrow(l2(DIMENSIONS)), 4);
+    let (_pool, index) = new_small::<F, Array>(&disk, PageSize::MIN, l2(DIMENSIONS), 4);
     let mut model = Model::new();
     let count = steps(3000, 10_000);
     let grow = |model: &mut Model, random: &mut Random, first: u64| {
@@ -181,7 +167,7 @@ fn recall_outlasts_removals() {
                 break;
             }
             let vector = vector(random, DIMENSIONS);
-            model.insert(label, (index.insert(label, &vector).unwrap(), vector));
+            model.insert(label, (insert(&index, label, &vector), vector));
         }
     };
     let recall = |model: &Model| {
@@ -215,17 +201,16 @@ fn recall_outlasts_removals() {
 
 /// One vector in the middle of others that are as far from each other as can be: all of them want to be
 /// linked with that one alone, which has no room for them.
-#[test]
-fn a_star_is_reached() {
+fn a_star_is_reached<F: Family>() {
     let disk = disk();
-    let (_pool, index) = new_index::<Array>(&disk, PageSize::MIN, &narrow(l2(150)), 4);
+    let (_pool, index) = new_small::<F, Array>(&disk, PageSize::MIN, l2(150), 4);
     let mut model = Model::new();
     for label in 0..150 {
         let mut vector = vec![0.0; 150];
         if label > 0 {
             vector[label as usize] = 10.0;
         }
-        model.insert(label, (index.insert(label, &vector).unwrap(), vector));
+        model.insert(label, (insert(&index, label, &vector), vector));
     }
     assert_has(&index, &model);
     // Without the middle.
@@ -235,10 +220,9 @@ fn a_star_is_reached() {
 }
 
 /// A vector whose list is full of others comes again, many times.
-#[test]
-fn the_same_vector_beside_many_others() {
+fn the_same_vector_beside_many_others<F: Family>() {
     let disk = disk();
-    let (_pool, index) = new_index::<Array>(&disk, PageSize::MIN, &narrow(l2(DIMENSIONS)), 4);
+    let (_pool, index) = new_small::<F, Array>(&disk, PageSize::MIN, l2(DIMENSIONS), 4);
     let (mut model, mut random) = (Model::new(), Random::new(12));
     let middle = vec![1.0; DIMENSIONS];
     for label in 0..140 {
@@ -248,7 +232,7 @@ fn the_same_vector_beside_many_others() {
             0 | 40.. => middle.clone(),
             _ => near(),
         };
-        model.insert(label, (index.insert(label, &vector).unwrap(), vector));
+        model.insert(label, (insert(&index, label, &vector), vector));
     }
     assert_has(&index, &model);
     let found = search(&index, &middle, 101, 120);
@@ -259,3 +243,56 @@ fn the_same_vector_beside_many_others() {
     }
     assert_has(&index, &model);
 }
+
+macro_rules! tests_of {
+    ($name:ident: $family:ty) => {
+        mod $name {
+            use super::*;
+
+            fn life<T: Translation>() {
+                super::life::<$family, T>();
+            }
+
+            test_with!(
+                life:
+                array: Array,
+                direct: Direct,
+                hash: Hash,
+                open: Open,
+                predictive: Predictive,
+                simd: Simd,
+                swizzle: Swizzle,
+                array_swizzled: ArraySwizzled,
+                vm: Vm,
+            );
+
+            #[test]
+            fn vectors_of_all_elements_by_all_metrics() {
+                super::vectors_of_all_elements_by_all_metrics::<$family>();
+            }
+
+            #[test]
+            fn the_same_vector_many_times() {
+                super::the_same_vector_many_times::<$family>();
+            }
+
+            #[test]
+            fn recall_outlasts_removals() {
+                super::recall_outlasts_removals::<$family>();
+            }
+
+            #[test]
+            fn a_star_is_reached() {
+                super::a_star_is_reached::<$family>();
+            }
+
+            #[test]
+            fn the_same_vector_beside_many_others() {
+                super::the_same_vector_beside_many_others::<$family>();
+            }
+        }
+    };
+}
+
+tests_of!(graphs: Graphs);
+tests_of!(steered: Steered);

@@ -10,7 +10,7 @@ use polder_testkit::effort::steps;
 use polder_testkit::pools::tight;
 use polder_testkit::recovery::{self, MemoryLog};
 use polder_testkit::{FaultPlan, Random, SimDisk};
-use polder_vector::{HnswIndex, NodeId};
+use polder_vector::{NodeId, VectorIndex};
 
 use crate::support::*;
 
@@ -19,7 +19,7 @@ const DIMENSIONS: usize = 6;
 /// After so many groups of the log these labels are there; and what was removed then.
 type History = Vec<(usize, BTreeSet<u64>, Option<(u64, NodeId)>)>;
 
-fn work(index: &HnswIndex<Array>, log: &MemoryLog) -> History {
+fn work(index: &impl VectorIndex, log: &MemoryLog) -> History {
     let (mut random, mut model) = (Random::new(11), Model::new());
     let mut history = vec![(log.count(), BTreeSet::new(), None)];
     for label in 0..steps(250, 1000) {
@@ -34,7 +34,7 @@ fn work(index: &HnswIndex<Array>, log: &MemoryLog) -> History {
             }
         } else {
             let vector = vector(&mut random, DIMENSIONS);
-            let node = index.insert(label, &vector).unwrap();
+            let node = insert(index, label, &vector);
             model.insert(label, (node, vector));
         }
         history.push((log.count(), model.keys().copied().collect(), removed));
@@ -42,13 +42,12 @@ fn work(index: &HnswIndex<Array>, log: &MemoryLog) -> History {
     history
 }
 
-#[test]
-fn at_every_point_of_the_log() {
+fn at_every_point_of_the_log<F: Family>() {
     let (disk, log) = (SimDisk::new(FaultPlan::new(1)), Arc::<MemoryLog>::default());
     let config = log.behind(tight::<Array>(PageSize::MIN, FileState::NEW));
     let config = PoolConfig { memory_budget: config.memory_budget * 4, ..config };
     let pool: Pool<Array> = open_pool(&disk, &config);
-    let index = HnswIndex::create(pool.create_space().unwrap(), &narrow(l2(DIMENSIONS))).unwrap();
+    let index = F::Of::<Array>::small(pool.create_space().unwrap(), l2(DIMENSIONS));
     let begun = log.count();
     let history = work(&index, &log);
     let groups = log.groups();
@@ -60,8 +59,8 @@ fn at_every_point_of_the_log() {
         let config = PoolConfig { memory_budget: config.memory_budget * 4, ..config };
         let pool: Pool<Array> = open_pool(&disk, &config);
         recovery::replay(&pool, &[SPACE], &groups[..end]);
-        let index = HnswIndex::open(pool.open_space(SPACE).unwrap()).unwrap();
-        let report = index.check(&mut |_| true).unwrap();
+        let index = F::Of::<Array>::opened(pool.open_space(SPACE).unwrap());
+        let report = index.report();
         assert_eq!(report.faults, [], "after {end} groups");
         let query = vector(&mut random, DIMENSIONS);
         let found: BTreeSet<u64> =
@@ -73,8 +72,7 @@ fn at_every_point_of_the_log() {
         let near = search(&index, &query, 10, 60);
         assert!(near.iter().all(|one| found.contains(&one.label)));
         assert!(near.len() >= found.len().min(10), "after {end} groups: {} found", near.len());
-        let reached = index.count_reached().unwrap();
-        assert!(reached == found.len() as u64, "after {end} groups: {reached} are reached");
+        index.assert_found(found.len());
         // A removal that was cut off is made again, and its place is free.
         if let Some((label, node)) = removed {
             let is_left = index.remove(*label, *node).unwrap();
@@ -83,9 +81,19 @@ fn at_every_point_of_the_log() {
             assert!(!index.remove(*label, *node).unwrap());
         }
         // Life goes on.
-        let node = index.insert(1 << 40, &query).unwrap();
+        let node = insert(&index, 1 << 40, &query);
         assert_eq!(search(&index, &query, 1, 60)[0].distance, 0.0);
         assert!(index.remove(1 << 40, node).unwrap());
     }
     drop(pool);
+}
+
+#[test]
+fn graphs() {
+    at_every_point_of_the_log::<Graphs>();
+}
+
+#[test]
+fn steered() {
+    at_every_point_of_the_log::<Steered>();
 }

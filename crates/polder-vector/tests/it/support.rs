@@ -8,7 +8,7 @@ use polder_testkit::pools::tight;
 use polder_testkit::{Random, SimDisk};
 use polder_vector::{
     Element, ElementKind, Found, HnswIndex, HnswOptions, IvfIndex, IvfOptions, KINDS, Metric,
-    NodeId, Report, Search, VectorIndex, VectorRef, VectorShape,
+    NodeId, Report, Search, VamanaIndex, VamanaOptions, VectorIndex, VectorRef, VectorShape,
 };
 
 /// The space of the only index of a test.
@@ -26,6 +26,11 @@ pub fn narrow(shape: VectorShape) -> HnswOptions {
     HnswOptions { links: 6, insert_width: 30, ..HnswOptions::new(shape) }
 }
 
+/// The same of a graph with codes.
+pub fn few_links(shape: VectorShape) -> VamanaOptions {
+    VamanaOptions { links: 16, insert_width: 30, ..VamanaOptions::new(shape) }
+}
+
 pub fn open_pool<T: Translation>(disk: &SimDisk, config: &PoolConfig) -> Pool<T> {
     Pool::open(Box::new(disk.clone()), config, &KINDS).unwrap()
 }
@@ -34,7 +39,7 @@ pub fn open_pool<T: Translation>(disk: &SimDisk, config: &PoolConfig) -> Pool<T>
 pub trait Tested: VectorIndex + Sized {
     type On: Translation;
 
-    /// One of these vectors of f32, with options that make much of few vectors.
+    /// One of these vectors, with options that make much of few vectors.
     fn small(space: Space<Self::On>, shape: VectorShape) -> Self;
     fn opened(space: Space<Self::On>) -> Self;
     fn space(&self) -> &Space<Self::On>;
@@ -93,11 +98,43 @@ impl<T: Translation> Tested for IvfIndex<T> {
     fn assert_found(&self, _: usize) {}
 }
 
+impl<T: Translation> Tested for VamanaIndex<T> {
+    type On = T;
+
+    fn small(space: Space<T>, shape: VectorShape) -> VamanaIndex<T> {
+        let count = if shape.element == ElementKind::F32 { 100 } else { 0 };
+        let sample = sample(shape.dimensions, count);
+        VamanaIndex::create(space, &few_links(shape), &sample).unwrap()
+    }
+
+    fn opened(space: Space<T>) -> VamanaIndex<T> {
+        VamanaIndex::open(space).unwrap()
+    }
+
+    fn space(&self) -> &Space<T> {
+        VamanaIndex::space(self)
+    }
+
+    fn report(&self) -> Report {
+        self.check(&mut |_| true).unwrap()
+    }
+
+    fn assert_found(&self, vectors: usize) {
+        let reached = self.count_reached().unwrap();
+        assert_eq!(reached, vectors as u64, "so many are reached");
+    }
+}
+
 /// Which index it is, on any translation.
 pub trait Family {
     type Of<T: Translation>: Tested<On = T>;
     /// With which most of the ten nearest are found.
     const WIDTH: usize;
+    /// Levels of a graph of some hundred vectors.
+    const LEVELS: u8 = 0;
+    /// Whether an operation fails for a single read that does. Else nearly all reads are of several pages at
+    /// once, and what fails of these is read once more.
+    const MEETS_READS: bool = true;
 }
 
 pub struct Graphs;
@@ -105,6 +142,7 @@ pub struct Graphs;
 impl Family for Graphs {
     type Of<T: Translation> = HnswIndex<T>;
     const WIDTH: usize = 60;
+    const LEVELS: u8 = 2;
 }
 
 pub struct Lists;
@@ -112,6 +150,14 @@ pub struct Lists;
 impl Family for Lists {
     type Of<T: Translation> = IvfIndex<T>;
     const WIDTH: usize = 3;
+}
+
+pub struct Steered;
+
+impl Family for Steered {
+    type Of<T: Translation> = VamanaIndex<T>;
+    const WIDTH: usize = 100;
+    const MEETS_READS: bool = false;
 }
 
 /// Vectors of clusters, to train on.
@@ -160,6 +206,25 @@ pub fn vector(random: &mut Random, dimensions: usize) -> Vec<f32> {
     let centre = random.below(8) as f32;
     let number = |i| centre * (i % 3) as f32 + random.below(1000) as f32 / 500.0;
     (0..dimensions).map(number).collect()
+}
+
+/// Inserts a vector.
+pub fn insert<'v>(
+    index: &impl VectorIndex,
+    label: u64,
+    vector: impl Into<VectorRef<'v>>,
+) -> NodeId {
+    index.insert(label, vector.into()).unwrap()
+}
+
+/// A new index with options that make much of few vectors, and its pool.
+pub fn new_small<F: Family, T: Translation>(
+    disk: &SimDisk,
+    size: PageSize,
+    shape: VectorShape,
+    times: u64,
+) -> (Pool<T>, F::Of<T>) {
+    with_pool(disk, size, times, |space| F::Of::<T>::small(space, shape))
 }
 
 /// What a search finds.

@@ -10,15 +10,17 @@ use polder_testkit::effort::steps;
 use polder_testkit::pools::disk;
 use polder_testkit::{Random, if_built};
 
+use polder_vector::VectorIndex;
+
 use crate::support::*;
 
 const THREADS: u64 = 6;
 const DIMENSIONS: usize = 8;
 
 /// Each thread has labels of its own, and knows what must be there.
-fn all_at_once<T: Translation>() {
+fn all_at_once<F: Family, T: Translation>() {
     let disk = disk();
-    let (_pool, index) = new_index::<T>(&disk, PageSize::MIN, &narrow(l2(DIMENSIONS)), 2);
+    let (_pool, index) = new_small::<F, T>(&disk, PageSize::MIN, l2(DIMENSIONS), 2);
     let ended = AtomicBool::new(false);
     let models: Vec<Model> = thread::scope(|scope| {
         let (index, ended) = (&index, &ended);
@@ -45,7 +47,7 @@ fn all_at_once<T: Translation>() {
                             model.remove(&label);
                         } else {
                             let vector = vector(&mut random, DIMENSIONS);
-                            let node = index.insert(label, &vector).unwrap();
+                            let node = insert(index, label, &vector);
                             model.insert(label, (node, vector));
                         }
                     }
@@ -70,34 +72,18 @@ fn all_at_once<T: Translation>() {
     assert!(found >= 475, "{found} of 500");
 }
 
-#[test]
-fn array() {
-    all_at_once::<Array>();
-}
-
-#[test]
-fn hash() {
-    if_built!(Hash, all_at_once::<Hash>());
-}
-
-#[test]
-fn swizzle() {
-    if_built!(Swizzle, all_at_once::<Swizzle>());
-}
-
 /// The first vectors come from several threads at once: each is reached.
-#[test]
-fn the_first_ones_come_together() {
+fn the_first_ones_come_together<F: Family>() {
     for round in 0..steps(30, 300) {
         let disk = disk();
-        let (_pool, index) = new_index::<Array>(&disk, PageSize::MIN, &narrow(l2(4)), 1);
+        let (_pool, index) = new_small::<F, Array>(&disk, PageSize::MIN, l2(4), 1);
         thread::scope(|scope| {
             for t in 0..4 {
                 let index = &index;
                 scope.spawn(move || {
                     let mut random = Random::new(round * 4 + t);
                     (0..3).for_each(|i| {
-                        index.insert(t * 3 + i, &vector(&mut random, 4)).unwrap();
+                        insert(index, t * 3 + i, &vector(&mut random, 4));
                     });
                 });
             }
@@ -110,11 +96,10 @@ fn the_first_ones_come_together() {
 
 /// A few vectors that come and go, from several threads: each is a neighbour of all others, the entry
 /// leaves again and again, and sometimes nothing is left.
-#[test]
-fn a_few_that_come_and_go() {
+fn a_few_that_come_and_go<F: Family>() {
     for round in 0..steps(20, 200) {
         let disk = disk();
-        let (_pool, index) = new_index::<Array>(&disk, PageSize::MIN, &narrow(l2(4)), 1);
+        let (_pool, index) = new_small::<F, Array>(&disk, PageSize::MIN, l2(4), 1);
         let models: Vec<Model> = thread::scope(|scope| {
             let threads: Vec<_> = (0..4)
                 .map(|t| {
@@ -129,7 +114,7 @@ fn a_few_that_come_and_go() {
                                 assert!(index.remove(label, node).unwrap());
                             } else {
                                 let vector = vector(&mut random, 4);
-                                let node = index.insert(label, &vector).unwrap();
+                                let node = insert(index, label, &vector);
                                 model.insert(label, (node, vector));
                             }
                         }
@@ -153,3 +138,39 @@ fn a_few_that_come_and_go() {
         assert_sound(&index, 0);
     }
 }
+
+macro_rules! tests_of {
+    ($name:ident: $family:ty) => {
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn array() {
+                all_at_once::<$family, Array>();
+            }
+
+            #[test]
+            fn hash() {
+                if_built!(Hash, all_at_once::<$family, Hash>());
+            }
+
+            #[test]
+            fn swizzle() {
+                if_built!(Swizzle, all_at_once::<$family, Swizzle>());
+            }
+
+            #[test]
+            fn the_first_ones_come_together() {
+                super::the_first_ones_come_together::<$family>();
+            }
+
+            #[test]
+            fn a_few_that_come_and_go() {
+                super::a_few_that_come_and_go::<$family>();
+            }
+        }
+    };
+}
+
+tests_of!(graphs: Graphs);
+tests_of!(steered: Steered);

@@ -5,7 +5,7 @@ mod hostile;
 mod model;
 mod redo;
 mod searches;
-mod sift;
+pub mod sift;
 mod threads;
 
 use polder_format::PageSize;

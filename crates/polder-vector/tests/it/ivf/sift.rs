@@ -12,11 +12,11 @@ use super::*;
 
 const LISTS: usize = 122;
 
-struct Sift {
-    base: Vec<Vec<f32>>,
-    queries: Vec<Vec<f32>>,
+pub struct Sift {
+    pub base: Vec<Vec<f32>>,
+    pub queries: Vec<Vec<f32>>,
     /// Of each query the nearest, nearest first.
-    truth: Vec<Vec<u64>>,
+    pub truth: Vec<Vec<u64>>,
 }
 
 /// Rows of a number of 4 bytes, which says how many elements follow, of so many bytes each.
@@ -31,7 +31,7 @@ fn rows<E, const BYTES: usize>(file: &str, element: fn([u8; BYTES]) -> E) -> Opt
     Some(rows)
 }
 
-fn sift() -> Option<Sift> {
+pub fn sift() -> Option<Sift> {
     Some(Sift {
         base: rows("sift15k_base.bvecs", |[byte]| f32::from(byte))?,
         queries: rows("siftsmall_query.fvecs", f32::from_le_bytes)?,
@@ -40,7 +40,7 @@ fn sift() -> Option<Sift> {
 }
 
 /// Inserts all, by two threads.
-fn insert_all(index: &dyn VectorIndex, base: &[Vec<f32>]) {
+pub fn insert_all(index: &dyn VectorIndex, base: &[Vec<f32>]) {
     std::thread::scope(|scope| {
         for t in 0..2 {
             scope.spawn(move || {
@@ -53,7 +53,7 @@ fn insert_all(index: &dyn VectorIndex, base: &[Vec<f32>]) {
 }
 
 /// How many of the ten nearest are found, of a thousand.
-fn recall(index: &dyn VectorIndex, sift: &Sift, width: usize) -> usize {
+pub fn recall(index: &dyn VectorIndex, sift: &Sift, width: usize) -> usize {
     let of = |(query, truth): (&Vec<f32>, &Vec<u64>)| {
         let search = Search::new(10, width);
         hits(&index.search(VectorRef::from(query), &search).unwrap().found, &truth[..10])

@@ -1,0 +1,6 @@
+//! Tests of graphs that are steered by codes.
+
+mod bad_input;
+mod fields;
+mod searches;
+mod sift;
