@@ -6,7 +6,7 @@ use std::{fs, thread};
 
 use polder_format::{ChecksumSeed, PageSize, StoreId};
 use polder_pool::device::{FileDevice, OpenKind};
-use polder_pool::{Array, Pool, PoolConfig};
+use polder_pool::{Array, FileState, Pool, PoolConfig};
 use polder_vector::{
     ElementKind, HnswIndex, HnswOptions, KINDS, Metric, NodeId, VectorError, VectorIndex,
     VectorShape,
@@ -47,6 +47,37 @@ pub fn pool(base: &[Vec<f32>]) -> Result<(tempfile::TempDir, Pool<Array>), Box<d
     let config = PoolConfig::new(budget as u64, PageSize::new(8192)?, seed);
     let device = FileDevice::open(folder.path().join("data"), OpenKind::Create)?;
     Ok((folder, Pool::open(Box::new(device), &config, &KINDS)?))
+}
+
+/// A folder with the file of a pool, that goes with it.
+pub struct Folder {
+    folder: tempfile::TempDir,
+    file: Option<FileState>,
+}
+
+impl Folder {
+    pub fn new() -> Result<Folder, Box<dyn Error>> {
+        Ok(Folder { folder: tempfile::tempdir()?, file: None })
+    }
+
+    /// A pool on the file, as it was flushed last, or on a new one; with so much memory, or as little as
+    /// there can be.
+    pub fn open(&self, budget: u64) -> Result<Pool<Array>, Box<dyn Error>> {
+        let (size, seed) = (PageSize::MIN, ChecksumSeed::new(StoreId([1; 16])));
+        let budget = budget.max(PoolConfig::least_budget(size));
+        let file = self.file.unwrap_or(FileState::NEW);
+        let config = PoolConfig { file, ..PoolConfig::new(budget, size, seed) };
+        let kind = if self.file.is_some() { OpenKind::Existing } else { OpenKind::Create };
+        let device = FileDevice::open(self.folder.path().join("data"), kind)?;
+        Ok(Pool::open(Box::new(device), &config, &KINDS)?)
+    }
+
+    /// What the pool has comes into the file.
+    pub fn flush(&mut self, pool: &Pool<Array>) -> Result<(), Box<dyn Error>> {
+        pool.flush()?;
+        self.file = Some(pool.file_state());
+        Ok(())
+    }
 }
 
 /// What the vectors are.

@@ -1,0 +1,121 @@
+//! A graph whose nodes are read to be compared (HNSW), and one that is steered by codes (Vamana), of the same
+//! vectors, by turns, with a pool for a tenth of what the first takes: how many of the nearest are found,
+//! how many pages are read for a query, and how many queries are answered a second. Of the vectors of a
+//! `.fvecs` file, for those of another one; without files, of some thousands that are made up.
+//!
+//!     cargo run --release -p polder-vector --example steered [base.fvecs queries.fvecs [threads [links [bits]]]]
+
+use std::env;
+use std::error::Error;
+use std::time::Instant;
+
+use polder_format::SpaceId;
+use polder_pool::{Array, Pool, Space};
+use polder_vector::{
+    HnswIndex, HnswOptions, Search, VamanaIndex, VamanaOptions, VectorIndex, VectorRef,
+};
+use support::{Folder, insert_all, made_up, rows, shape};
+
+mod support;
+
+/// How many of the nearest are looked for.
+const COUNT: usize = 10;
+/// How many are kept in sight.
+const WIDTHS: [usize; 5] = [10, 20, 40, 80, 160];
+const ROUNDS: usize = 3;
+/// Queries, at most: each reads hundreds of pages of the graph without codes.
+const QUERIES: usize = 200;
+/// The part of the pages of the graph without codes for which there is memory.
+const SHARE: u64 = 10;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let (base, queries) = match arguments.as_slice() {
+        [base, queries, ..] => (rows(base)?, rows(queries)?),
+        [] => (made_up(4000, 1), made_up(50, 2)),
+        _ => return Err("what is to be looked for? give a second .fvecs file".into()),
+    };
+    let number = |at: usize, default| arguments.get(at).map_or(Ok(default), |text| text.parse());
+    let (threads, links, code_bits) = (number(2, 2)?, number(3, 64)?, number(4, 4)?);
+
+    let shape = shape(&base);
+    let plain = built(&base, threads, "HNSW", |space| {
+        Ok(HnswIndex::create(space, &HnswOptions::new(shape))?)
+    })?;
+    let options = VamanaOptions { links, code_bits, ..VamanaOptions::new(shape) };
+    let steered = built(&base, threads, "Vamana", |space| {
+        Ok(VamanaIndex::create(space, &options, &base[..base.len().min(1000)])?)
+    })?;
+    let budget = plain.bytes / SHARE;
+    let (plain_pool, steered_pool) = (plain.folder.open(budget)?, steered.folder.open(budget)?);
+    let plain = HnswIndex::open(plain_pool.open_space(SpaceId::CATALOGUE)?)?;
+    let steered = VamanaIndex::open(steered_pool.open_space(SpaceId::CATALOGUE)?)?;
+    println!("searched in {} MiB each", budget >> 20);
+
+    let queries = &queries[..queries.len().min(QUERIES)];
+    let farthest: Vec<f32> = queries.iter().map(|query| farthest(&base, query)).collect();
+    let queries: Vec<VectorRef<'_>> = queries.iter().map(VectorRef::from).collect();
+    let sides: [(&str, &dyn VectorIndex, &Pool<Array>); 2] =
+        [("HNSW", &plain, &plain_pool), ("Vamana", &steered, &steered_pool)];
+    println!("{:8} {:>6} {:>8} {:>12} {:>10}", "", "width", "recall", "pages read", "queries/s");
+    for width in WIDTHS {
+        let mut rates = [const { Vec::new() }; 2];
+        let mut seen = [(0, 0); 2];
+        for _ in 0..=ROUNDS {
+            for (side, (_, index, pool)) in sides.iter().enumerate() {
+                let (begun, reads) = (Instant::now(), pool.stats().device_reads);
+                let mut hits = 0;
+                for (query, farthest) in queries.iter().zip(&farthest) {
+                    let found = index.search(*query, &Search::new(COUNT, width))?.found;
+                    hits += found.iter().filter(|one| one.distance <= *farthest).count();
+                }
+                rates[side].push(queries.len() as f64 / begun.elapsed().as_secs_f64());
+                seen[side] = (hits, pool.stats().device_reads - reads);
+            }
+        }
+        for ((name, ..), (rates, (hits, reads))) in sides.iter().zip(rates.iter_mut().zip(seen)) {
+            // The first round has warmed up.
+            rates.remove(0);
+            rates.sort_by(f64::total_cmp);
+            let of = |number: u64| number as f64 / queries.len() as f64;
+            let (recall, rate) = (of(hits as u64) / COUNT as f64, rates[ROUNDS / 2]);
+            println!("{name:8} {width:6} {recall:8.3} {:12.1} {rate:10.0}", of(reads));
+        }
+    }
+    Ok(())
+}
+
+/// How far the farthest of the nearest is; a little more, since sums are rounded.
+fn farthest(base: &[Vec<f32>], query: &[f32]) -> f32 {
+    let distance =
+        |vector: &Vec<f32>| vector.iter().zip(query).map(|(a, b)| (a - b) * (a - b)).sum::<f32>();
+    let mut distances: Vec<f32> = base.iter().map(distance).collect();
+    distances.sort_unstable_by(f32::total_cmp);
+    distances[COUNT.min(distances.len()) - 1] * 1.000_01
+}
+
+/// An index in a file.
+struct Built {
+    folder: Folder,
+    bytes: u64,
+}
+
+/// Builds an index, with memory for all of it.
+fn built<I: VectorIndex>(
+    base: &[Vec<f32>],
+    threads: usize,
+    name: &str,
+    create: impl FnOnce(Space<Array>) -> Result<I, Box<dyn Error>>,
+) -> Result<Built, Box<dyn Error>> {
+    let mut folder = Folder::new()?;
+    let dimensions = base.first().ok_or("there is no vector")?.len();
+    let pool = folder.open((2 * base.len() * (4 * dimensions + 600)) as u64 + (64 << 20))?;
+    let begun = Instant::now();
+    let index = create(pool.create_space()?)?;
+    insert_all(&index, base, threads)?;
+    let rate = base.len() as f64 / begun.elapsed().as_secs_f64();
+    let bytes = index.size_bytes()?;
+    println!("{name}: {rate:.0} inserts a second, {} bytes a vector", bytes / base.len() as u64);
+    folder.flush(&pool)?;
+    Ok(Built { folder, bytes })
+}
