@@ -5,12 +5,17 @@
     vectors.py compare FOLDER THREADS ROUNDS POLDER NAME...
                                               starts all sides, and has them search in turns; POLDER is
                                               the example `nearest` of polder-vector
+    vectors.py mapped FOLDER SHARE THREADS    searches an index of usearch in a file that is mapped, in a
+                                              control group with memory for this share of the file
+    vectors.py beyond FOLDER SHARE THREADS ROUNDS POLDER
+                                              the same beside Polder with as little memory; POLDER is the
+                                              example `beyond` of polder-vector
 
 A side is a process of its own. It prints `build RATE BYTES`: vectors a second, bytes a vector; then for
 each line that it reads one line with `WIDTH RECALL RATE` for each width: how many of the ten nearest were
 found, and queries a second. All have 16 links and see 100 nodes for an insert.
 
-`scripts/vector-peers` installs what this needs.
+`scripts/vector-peers` and `scripts/vector-beyond` install what this needs.
 """
 
 import math
@@ -109,13 +114,30 @@ def faiss_side(base, threads):
 SIDES = {"hnswlib": hnswlib_side, "usearch": usearch_side, "faiss": faiss_side}
 
 
-def side(name, folder, threads):
+def truth_of(base, queries):
     import faiss
 
-    base, queries = load(folder, "base"), load(folder, "query")
     exact = faiss.IndexFlatL2(DIMENSIONS)
     exact.add(base)
-    truth = exact.search(queries, NEAREST)[1].tolist()
+    return exact.search(queries, NEAREST)[1].tolist()
+
+
+def turns(search, queries, truth, widths):
+    """Searches whenever a line is read."""
+    for _ in sys.stdin:
+        line = []
+        for width in widths:
+            begun = time.monotonic()
+            found = search(queries, width)
+            seconds = time.monotonic() - begun
+            hits = sum(len(set(a) & set(b)) for a, b in zip(found.tolist(), truth))
+            line.append(f"{width} {hits / NEAREST / len(queries)} {len(queries) / seconds}")
+        print(" ".join(line), flush=True)
+
+
+def side(name, folder, threads):
+    base, queries = load(folder, "base"), load(folder, "query")
+    truth = truth_of(base, queries)
     build, search, save = SIDES[name](base, threads)
     begun = time.monotonic()
     build()
@@ -123,15 +145,69 @@ def side(name, folder, threads):
     with tempfile.NamedTemporaryFile() as file:
         save(file.name)
         print("build", rate, os.path.getsize(file.name) / len(base), flush=True)
-    for _ in sys.stdin:
-        line = []
-        for width in WIDTHS:
-            begun = time.monotonic()
-            found = search(queries, width)
-            seconds = time.monotonic() - begun
-            hits = sum(len(set(a) & set(b)) for a, b in zip(found.tolist(), truth))
-            line.append(f"{width} {hits / NEAREST / len(queries)} {len(queries) / seconds}")
-        print(" ".join(line), flush=True)
+    turns(search, queries, truth, WIDTHS)
+
+
+# A search that waits for the device takes long, most where a page is read for each vector.
+FEW_QUERIES = 200
+MAPPED_QUERIES = 40
+FEW_WIDTHS = (10, 20, 40, 80)
+# Memory of the interpreter that comes after it has entered its control group.
+SLACK = 16 << 20
+
+
+def enter_group(limit):
+    """This process may use so many bytes more than it has; pages of files count."""
+    name = f"polder-vectors-{os.getpid()}"
+    for root, file in (("memory", "memory.limit_in_bytes"), ("", "memory.max")):
+        group = os.path.join("/sys/fs/cgroup", root, name)
+        try:
+            os.mkdir(group)
+            with open(os.path.join(group, file), "w") as out:
+                out.write(str(limit))
+            with open(os.path.join(group, "cgroup.procs"), "w") as out:
+                out.write(str(os.getpid()))
+            return group
+        except OSError:
+            if os.path.isdir(group):
+                os.rmdir(group)
+    sys.exit("no control group for memory can be made here: run as root")
+
+
+def mapped(folder, share, threads):
+    from usearch.index import Index
+
+    path = os.path.join(folder, "usearch.index")
+    if not os.path.exists(path):
+        # In a process of its own, whose memory goes with it.
+        subprocess.run([sys.executable, __file__, "save", folder, path], check=True)
+    truth_path = os.path.join(folder, "truth")
+    with open(truth_path) as file:
+        truth = [[int(word) for word in line.split()] for line in file]
+    queries = load(folder, "query")[:MAPPED_QUERIES]
+    fd = os.open(path, os.O_RDONLY)
+    os.fsync(fd)
+    # What is in memory counts for whoever read it first.
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    size = os.path.getsize(path)
+    enter_group(size // share + SLACK)
+    index = Index.restore(path, view=True)
+
+    def search(queries, width):
+        index.expansion_search = width
+        return index.search(queries, NEAREST, threads=threads).keys
+
+    print("build", 0, size / len(index), flush=True)
+    turns(search, queries, truth, FEW_WIDTHS)
+
+
+def save_index(folder, path):
+    base, queries = load(folder, "base"), load(folder, "query")
+    with open(os.path.join(folder, "truth"), "w") as file:
+        file.writelines(" ".join(map(str, row)) + "\n" for row in truth_of(base, queries))
+    build, _, save = usearch_side(base, os.cpu_count())
+    build()
+    save(path)
 
 
 def rate_at(points, recall):
@@ -144,11 +220,8 @@ def rate_at(points, recall):
     return math.nan
 
 
-def compare(folder, threads, rounds, polder, names):
-    files = [os.path.join(folder, name + ".fvecs") for name in ("base", "query")]
-    commands = {"polder": [polder, *files, str(threads), str(LINKS), str(INSERT_WIDTH), "turns"]}
-    for name in names:
-        commands[name] = [sys.executable, __file__, "side", name, folder, str(threads)]
+def race(commands, rounds):
+    """Starts all sides, has them search in turns, and prints how the first one does by each other."""
     sides, rates = {}, {}
     # One after the other: a build has the machine for itself.
     for name, command in commands.items():
@@ -168,14 +241,39 @@ def compare(folder, threads, rounds, polder, names):
     for child in sides.values():
         child.stdin.close()
         child.wait()
+    first, *others = commands
     for recall in RECALLS:
-        for name in names:
-            pairs = zip(rates["polder"][recall], rates[name][recall])
+        for name in others:
+            pairs = zip(rates[first][recall], rates[name][recall])
             ratios = sorted(ours / theirs for ours, theirs in pairs)
             print(
-                f"recall {recall}: polder by {name} {statistics.median(ratios):.2f} "
+                f"recall {recall}: {first} by {name} {statistics.median(ratios):.2f} "
                 f"({ratios[0]:.2f} to {ratios[-1]:.2f}, {rounds} rounds)"
             )
+
+
+def compare(folder, threads, rounds, polder, names):
+    files = [os.path.join(folder, name + ".fvecs") for name in ("base", "query")]
+    commands = {"polder": [polder, *files, str(threads), str(LINKS), str(INSERT_WIDTH), "turns"]}
+    for name in names:
+        commands[name] = [sys.executable, __file__, "side", name, folder, str(threads)]
+    race(commands, rounds)
+
+
+def beyond(folder, share, threads, rounds, polder):
+    files = [os.path.join(folder, name + ".fvecs") for name in ("base", "few")]
+    with open(os.path.join(folder, "query.fvecs"), "rb") as queries, open(files[1], "wb") as few:
+        few.write(queries.read(FEW_QUERIES * 4 * (1 + DIMENSIONS)))
+    ours = [polder, *files, str(share), str(threads), str(INSERT_WIDTH)]
+    race(
+        {
+            "polder": [*ours, "together"],
+            "polder, steered by codes": [*ours, "steered"],
+            "polder, page by page": [*ours, "one-by-one"],
+            "usearch, mapped": [sys.executable, __file__, "mapped", folder, str(share), str(threads)],
+        },
+        rounds,
+    )
 
 
 def main():
@@ -186,6 +284,12 @@ def main():
             side(name, folder, int(threads))
         case ["compare", folder, threads, rounds, polder, *names]:
             compare(folder, int(threads), int(rounds), polder, names)
+        case ["save", folder, path]:
+            save_index(folder, path)
+        case ["mapped", folder, share, threads]:
+            mapped(folder, int(share), int(threads))
+        case ["beyond", folder, share, threads, rounds, polder]:
+            beyond(folder, int(share), int(threads), int(rounds), polder)
         case _:
             sys.exit(__doc__)
 

@@ -32,11 +32,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let (base, queries) = match arguments.as_slice() {
         [base, queries, ..] => (rows(base)?, rows(queries)?),
-        [] => (made_up(4000, 1), made_up(50, 2)),
+        [] => (made_up(1500, 1), made_up(20, 2)),
         _ => return Err("what is to be looked for? give a second .fvecs file".into()),
     };
     let number = |at: usize, default| arguments.get(at).map_or(Ok(default), |text| text.parse());
-    let (threads, links, code_bits) = (number(2, 2)?, number(3, 64)?, number(4, 4)?);
+    let (threads, links, code_bits) = (number(2, 2)?, number(3, 64)?, number(4, 2)?);
 
     let shape = shape(&base);
     let plain = built(&base, threads, "HNSW", |space| {

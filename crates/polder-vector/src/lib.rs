@@ -10,6 +10,7 @@
 //! | `element.rs` | what the numbers of a vector are: f32, f16, bf16, i8, bits; and vectors of them |
 //! | `metric.rs` | how far vectors are from each other: L2, inner product, cosine, Hamming |
 //! | `index.rs`, `options.rs`, `search.rs` | what all indexes can do, what they are made with, and what is asked of them |
+//! | `many.rs` | many searches, by several threads |
 //! | `probe.rs` | how many of the nearest are found, and how fast |
 //! | `vectors.rs` | a vector in private memory, and its distance from one in a page |
 //! | `distance/` | sums over the dimensions, by what the processor has |
@@ -29,6 +30,7 @@ mod error;
 pub mod hnsw;
 mod index;
 pub mod ivf;
+mod many;
 mod metric;
 mod near;
 mod node_id;
@@ -47,6 +49,7 @@ pub use half;
 pub use hnsw::{HnswIndex, HnswStructure, NearestIter};
 pub use index::{VectorBuf, VectorIndex};
 pub use ivf::IvfIndex;
+pub use many::search_many;
 pub use metric::Metric;
 pub use node_id::NodeId;
 pub use options::{HnswOptions, IndexOptions, IvfOptions, VamanaOptions};

@@ -50,7 +50,8 @@ pub struct VamanaOptions {
 }
 
 impl VamanaOptions {
-    /// 64 links, inserts that keep 128 vectors in sight, and codes of 4 bits a dimension.
+    /// 64 links, inserts that keep 128 vectors in sight, and codes of 4 bits a dimension. (For vectors of a
+    /// hundred dimensions and more, of f32, and memory that is a tenth of them: 2 bits.)
     pub fn new(shape: VectorShape) -> VamanaOptions {
         VamanaOptions { shape, links: 64, insert_width: 128, code_bits: 4 }
     }

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::{fs, thread};
 
 use polder_format::{ChecksumSeed, PageSize, StoreId};
-use polder_pool::device::{FileDevice, OpenKind};
+use polder_pool::device::{Device, FileDevice, OpenKind};
 use polder_pool::{Array, FileState, Pool, PoolConfig};
 use polder_vector::{
     ElementKind, HnswIndex, HnswOptions, KINDS, Metric, NodeId, VectorError, VectorIndex,
@@ -63,13 +63,22 @@ impl Folder {
     /// A pool on the file, as it was flushed last, or on a new one; with so much memory, or as little as
     /// there can be.
     pub fn open(&self, budget: u64) -> Result<Pool<Array>, Box<dyn Error>> {
+        self.open_on(budget, |file| Box::new(file))
+    }
+
+    /// The same, on what `device` makes of the file.
+    pub fn open_on(
+        &self,
+        budget: u64,
+        device: impl FnOnce(FileDevice) -> Box<dyn Device>,
+    ) -> Result<Pool<Array>, Box<dyn Error>> {
         let (size, seed) = (PageSize::MIN, ChecksumSeed::new(StoreId([1; 16])));
         let budget = budget.max(PoolConfig::least_budget(size));
         let file = self.file.unwrap_or(FileState::NEW);
         let config = PoolConfig { file, ..PoolConfig::new(budget, size, seed) };
         let kind = if self.file.is_some() { OpenKind::Existing } else { OpenKind::Create };
-        let device = FileDevice::open(self.folder.path().join("data"), kind)?;
-        Ok(Pool::open(Box::new(device), &config, &KINDS)?)
+        let file = FileDevice::open(self.folder.path().join("data"), kind)?;
+        Ok(Pool::open(device(file), &config, &KINDS)?)
     }
 
     /// What the pool has comes into the file.

@@ -28,6 +28,9 @@ struct Seen {
     entry: Option<NodeId>,
     newest: Option<PageNo>,
     chains: Vec<(Kind, Option<PageNo>)>,
+    /// Pages of codes that the first page names, and how many it says that there are.
+    seeds: Vec<PageNo>,
+    code_pages: u64,
     /// Pages of each kind; those in chains, with the one behind each; and of codes the one before each.
     kinds: HashMap<PageNo, Kind>,
     chained: HashMap<PageNo, Option<PageNo>>,
@@ -103,6 +106,8 @@ impl Seen {
         self.entry = meta::entry(page).map(|entry| entry.id);
         self.newest = meta::newest(page);
         self.chains = Kind::ALL.iter().map(|kind| (*kind, meta::chain(page, *kind))).collect();
+        self.seeds = meta::seeds(page).collect();
+        self.code_pages = meta::code_pages(page);
         Ok(())
     }
 
@@ -180,6 +185,13 @@ impl Seen {
         let lost = self.chained.keys().map(|page| (*page, "the page is in no chain, and says so"));
         faults.extend(lost);
         // VAMANA-4
+        let is_seed = |page: &PageNo| self.kinds.get(page) == Some(&Kind::Codes);
+        if !self.seeds.iter().all(is_seed) {
+            faults.push((root(), "searches begin with a page that is none of codes"));
+        }
+        if self.code_pages != self.before.len() as u64 {
+            faults.push((root(), "there is another number of pages of codes than the index says"));
+        }
         let mut next = self.newest;
         while let Some(page) = next {
             let before = self.before.remove(&page);

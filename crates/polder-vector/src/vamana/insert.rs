@@ -32,6 +32,9 @@ use crate::error::VectorError;
 use crate::near::order_of;
 use crate::node_id::NodeId;
 
+/// Tries in which all lists of one edit must be what they were; behind them that of the parent alone.
+const PATIENCE: usize = 4;
+
 /// A vector that is to be inserted.
 struct New<'n> {
     label: u64,
@@ -132,9 +135,13 @@ impl<T: Translation> VamanaIndex<T> {
         rooms: &mut [Option<Room>; 2],
     ) -> Result<Option<(NodeId, Vec<NodeId>)>, PoolError> {
         let Sought { residual, .. } = new.sought;
-        for _ in 0..MOST_PLANS {
+        for tries in 0..MOST_PLANS {
             let entry = self.entry()?;
-            let (way, plans) = self.plan_links_to(new, entry)?;
+            let (way, mut plans) = self.plan_links_to(new, entry)?;
+            if tries >= PATIENCE {
+                // Others change lists faster than they are planned: step 5 has time.
+                plans.truncate(usize::from(matches!(way, Way::Below(_))));
+            }
             let tried = edit(&self.space, |edit| {
                 for plan in &plans {
                     if !self.is_as_planned(edit, plan)? {
@@ -142,11 +149,16 @@ impl<T: Translation> VamanaIndex<T> {
                     }
                 }
                 let is_root = !matches!(way, Way::Below(_));
-                if is_root && meta::entry(edit.page(root())?) != entry {
+                let root_of = |entry: Option<Entry>| entry.map(|entry| entry.id);
+                if is_root && root_of(meta::entry(edit.page(root())?)) != root_of(entry) {
                     return Ok(Tried::Changed);
                 }
                 let mut places = [NodeId::NEW; 2];
-                for kind in Kind::ALL {
+                // No page is made if another one turns out to be full.
+                let has_none = |kind: &Kind| rooms[*kind as usize].is_none();
+                let mut kinds = Kind::ALL;
+                kinds.sort_by_key(has_none);
+                for kind in kinds {
                     let room = rooms[kind as usize];
                     let Some(place) = self.place_in(edit, kind, room)? else {
                         return Ok(Tried::NoRoom(kind));

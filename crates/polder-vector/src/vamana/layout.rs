@@ -1,6 +1,7 @@
 //! Where in the pages of an index everything lies, and which options there can be.
 
 use polder_format::{PAGE_HEADER_BYTES, PageKind, PageSize};
+use polder_pool::AccessHint;
 
 use super::code::code_bytes;
 use crate::element::ElementKind;
@@ -53,6 +54,15 @@ pub(super) enum Kind {
 
 impl Kind {
     pub(super) const ALL: [Kind; 2] = [Kind::Codes, Kind::Nodes];
+
+    /// How its pages are read. Nodes are many, and each is seldom come to: their pages leave memory before
+    /// those of codes.
+    pub(super) fn hint(self) -> AccessHint {
+        match self {
+            Kind::Codes => AccessHint::Normal,
+            Kind::Nodes => AccessHint::Scan,
+        }
+    }
 
     pub(super) fn of_page(self) -> PageKind {
         match self {

@@ -61,7 +61,7 @@ mod at {
 const MOST_SEEDS: usize = 16;
 
 /// Where searches begin.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     pub(super) id: NodeId,
     /// How far it is from the centre.
@@ -107,7 +107,10 @@ pub(super) fn options(page: PageRef<'_>) -> Result<VamanaOptions, &'static str> 
     let size = PageSize::new(page.size() as u32).expect("a page was made with a PageSize");
     ensure(options.layout(size).is_ok(), "the options of an index are not allowed")?;
     let scale = f32::from_bits(page.u32(at::SCALE));
-    ensure(scale.is_finite(), "the centre of an index is no point")?;
+    let reach = scale * f32::from(i8::MAX);
+    ensure(reach.is_finite(), "the centre of an index is no point")?;
+    let distance = f32::from_bits(page.u32(at::DISTANCE));
+    ensure(distance.is_finite() && distance >= 0.0, "the root of an index has no distance")?;
     Ok(options)
 }
 
@@ -146,6 +149,11 @@ pub(super) fn newest(page: PageRef<'_>) -> Option<PageNo> {
 pub(super) fn seeds(page: PageRef<'_>) -> impl Iterator<Item = PageNo> {
     let seed = move |i| PageNo::new(page.u32(at::SEEDS + 4 * i).into());
     (0..MOST_SEEDS).filter_map(seed).filter(|page| page.get() > 0)
+}
+
+/// How many pages of codes there are.
+pub(super) fn code_pages(page: PageRef<'_>) -> u64 {
+    page.u64(at::COUNT)
 }
 
 /// There is another page of codes.

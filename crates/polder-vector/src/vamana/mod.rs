@@ -43,7 +43,7 @@
 //!
 //! | | reads | changes, each line by one edit |
 //! |---|---|---|
-//! | insert | entries, and as many nodes as it is wide | an entry, a node, its parent, up to 16 other lists; a new root, or pages: the first page |
+//! | insert | entries, and as many nodes as it is wide | an entry, a node, up to 16 lists, its parent's among them; a new root, or pages: the first page |
 //! | | codes of full lists | up to 16 more lists, several times |
 //! | remove | entries, and as many nodes as inserts are wide | the states of entry and node |
 //! | | | up to 16 lists that lead to it, several times |
@@ -299,7 +299,7 @@ impl<T: Translation> VamanaIndex<T> {
         mut read: impl FnMut(Slot<'_>) -> R,
     ) -> Result<Option<R>, PoolError> {
         let layout = &self.core.layout;
-        self.space.run(AccessHint::Normal, |attempt| {
+        self.space.run(kind.hint(), |attempt| {
             let page = self.space.page(attempt, id.page())?;
             let slots = SlotPage::new(page.page());
             let is_one = slots.is_of(layout, kind);

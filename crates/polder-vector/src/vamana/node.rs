@@ -11,6 +11,7 @@
 //! * `VAMANA-6` A list leads to no entry twice, and not to its own.
 
 use polder_pool::bytes::Run;
+use polder_structure::levels::root;
 
 use super::layout::{Kind, Layout, OWN, VECTOR, list_at, node_bytes};
 use super::slots::{Slot, SlotPageMut};
@@ -53,7 +54,7 @@ impl List {
 
     /// Has one child in the place of another one.
     pub(super) fn replace_child(&mut self, old: NodeId, new: NodeId) {
-        self.links.retain(|link| *link != new);
+        self.remove(new);
         let child = self.links.iter_mut().take(self.children).find(|link| **link == old);
         child.into_iter().for_each(|link| *link = new);
     }
@@ -95,7 +96,9 @@ impl<'a> Slot<'a> {
     pub(super) fn links(self, layout: &Layout, links: &mut Vec<NodeId>) {
         let list = self.at + list_at(layout.vector);
         let link = |i| NodeId::from_bits(self.page.unaligned_u64(list + NodeId::BYTES * i));
-        links.extend((0..self.count(layout)).filter_map(link));
+        // VAMANA-6: an entry has one name, and none is in the first page.
+        let is_name = |link: &NodeId| !link.is_above() && link.page() != root();
+        links.extend((0..self.count(layout)).filter_map(link).filter(is_name));
     }
 
     pub(super) fn list(self, layout: &Layout) -> List {

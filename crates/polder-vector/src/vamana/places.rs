@@ -62,7 +62,7 @@ impl<T: Translation> VamanaIndex<T> {
     }
 
     #[cold]
-    fn no_tree(&self, edit: &mut Edit<'_, '_, T>, place: NodeId) -> Restart {
+    pub(super) fn no_tree(&self, edit: &mut Edit<'_, '_, T>, place: NodeId) -> Restart {
         let page = PageId::new(self.space.id(), place.page());
         edit.fail(broken(page, "the tree of nodes leads to a place without one"))
     }

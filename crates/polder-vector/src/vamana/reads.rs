@@ -4,9 +4,7 @@
 
 use polder_format::PageId;
 use polder_pool::bytes::PageRef;
-use polder_pool::{
-    AccessHint, Blocked, Interleaved, LinkRef, Loading, PoolError, Restart, Space, Translation,
-};
+use polder_pool::{Blocked, Interleaved, LinkRef, Loading, PoolError, Restart, Space, Translation};
 use polder_structure::page::broken;
 
 use super::layout::{Kind, Layout};
@@ -158,7 +156,7 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
     fn wait_for<L: Look>(&mut self, place: NodeId, look: &mut L) -> Result<(), PoolError> {
         // Why it was not there is no matter.
         let _ = self.way.blocked();
-        let seen = self.space.run(AccessHint::Normal, |attempt| {
+        let seen = self.space.run(L::KIND.hint(), |attempt| {
             let page = self.space.page(attempt, place.page())?;
             let seen = see(look, self.layout, page.page(), place);
             page.validate()?;

@@ -99,7 +99,7 @@ impl<T: Translation> VamanaIndex<T> {
         let Some(child) = list.children().first().copied() else {
             // 4
             match parent {
-                Some(parent) => self.change_list(edit, parent, |list| list.remove(id))?,
+                Some(parent) => self.change_list(edit, parent, id, |list| list.remove(id))?,
                 None => meta::set_entry(&mut edit.page_mut(root())?, None),
             }
             self.free_place(edit, Kind::Nodes, node)?;
@@ -110,13 +110,21 @@ impl<T: Translation> VamanaIndex<T> {
         let risen = self.node_in(edit, child)?;
         let slot = self.slot_in(edit, risen)?;
         let (mut of_child, vector) = (slot.list(layout), slot.copy(layout));
+        // VAMANA-5
+        if child == id || slot.parent() != Some(id) || of_child.links.contains(&child) {
+            return Err(self.no_tree(edit, risen));
+        }
         list.remove(child);
         if of_child.children < layout.most_children() {
             of_child.add_child(id, layout.links);
         } else if let Some(given) = of_child.children().first().copied() {
             of_child.replace_child(given, id);
             list.add_child(given, layout.links);
-            let given = self.node_in(edit, given)?;
+            let (name, given) = (given, self.node_in(edit, given)?);
+            // VAMANA-5
+            if name == id || self.slot_in(edit, given)?.parent() != Some(child) {
+                return Err(self.no_tree(edit, given));
+            }
             let page = edit.page_mut(given.page())?;
             SlotPageMut::new(page).set_parent(layout, given.slot(), Some(id));
         }
@@ -126,7 +134,9 @@ impl<T: Translation> VamanaIndex<T> {
             page.set_parent(layout, node.slot(), parent);
         }
         match parent {
-            Some(parent) => self.change_list(edit, parent, |list| list.replace_child(id, child))?,
+            Some(parent) => {
+                self.change_list(edit, parent, id, |list| list.replace_child(id, child))?;
+            }
             None => {
                 // VAMANA-7
                 let distance = self.core.coder.residual(&vector).square;
@@ -137,15 +147,21 @@ impl<T: Translation> VamanaIndex<T> {
         Ok(Sunk::NotYet)
     }
 
+    /// Changes the list of an entry that has this child.
     fn change_list(
         &self,
         edit: &mut Edit<'_, '_, T>,
         entry: NodeId,
+        child: NodeId,
         change: impl Fn(&mut List),
     ) -> Result<(), Restart> {
         let layout = &self.core.layout;
         let node = self.node_in(edit, entry)?;
         let mut list = self.slot_in(edit, node)?.list(layout);
+        // VAMANA-5
+        if !list.children().contains(&child) {
+            return Err(self.no_tree(edit, node));
+        }
         change(&mut list);
         SlotPageMut::new(edit.page_mut(node.page())?).set_list(layout, node.slot(), &list);
         Ok(())

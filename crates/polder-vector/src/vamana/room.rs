@@ -3,7 +3,7 @@
 //! each other lies in few pages, where vectors come in an order that allows it.
 
 use polder_format::{PageId, PageNo};
-use polder_pool::{AccessHint, PoolError, Restart, Translation, lock};
+use polder_pool::{PoolError, Restart, Translation, lock};
 use polder_structure::levels::root;
 use polder_structure::page::broken;
 use polder_structure::{Edit, edit};
@@ -14,7 +14,7 @@ use super::meta;
 use super::slots::{SlotPage, SlotPageMut};
 use crate::node_id::{MOST_PAGES, NodeId};
 
-/// Pages of near vectors in which there may be room.
+/// Near vectors in whose pages there may be room.
 const NEAR: usize = 4;
 /// Pages that one edit takes out of a chain: others may have filled them, as those of near vectors.
 const MOST_UNCHAINED: usize = 16;
@@ -42,7 +42,7 @@ impl<T: Translation> VamanaIndex<T> {
                 continue;
             }
             looked_at[at] = Some(page);
-            let has_room = self.space.run(AccessHint::Normal, |attempt| {
+            let has_room = self.space.run(kind.hint(), |attempt| {
                 let read = self.space.page(attempt, page)?;
                 let slots = SlotPage::new(read.page());
                 let layout = &self.core.layout;

@@ -49,8 +49,10 @@ impl<T: Translation> VamanaIndex<T> {
         for_each_page(&self.space, |page| {
             let bound = best.bound();
             self.live(Kind::Nodes, page, &mut near, |_, slot| {
-                let order = order_of(self.core.distance(&vector, slot));
-                (order <= bound)
+                let distance = self.core.distance(&vector, slot);
+                let order = order_of(distance);
+                // Of a damaged vector the distance may be no number.
+                (order <= bound && !distance.is_nan())
                     .then(|| slot.partner().map(|entry| (order, slot.label(), entry)))?
             })?;
             near.drain(..).for_each(|one| best.insert(one));
@@ -117,7 +119,7 @@ impl<T: Translation> VamanaIndex<T> {
         for nodes in nodes.chunks(TOGETHER) {
             let places: Vec<NodeId> = nodes.iter().map(|(_, node, ..)| *node).collect();
             let mut look = Exact { core, vector, nodes, near: Vec::with_capacity(nodes.len()) };
-            self.space.interleave(AccessHint::Normal, |way| {
+            self.space.interleave(AccessHint::Scan, |way| {
                 Reads::new(&self.space, &core.layout, way).each(&places, &mut look)
             })?;
             for one in look.near {
@@ -225,7 +227,8 @@ impl Look for Exact<'_> {
         let (_, _, entry, label) = self.nodes[at];
         let is_it =
             slot.partner() == Some(entry) && slot.label() == label && slot.state() == State::Live;
-        is_it.then(|| (order_of(self.core.distance(self.vector, slot)), label, entry))
+        let distance = self.core.distance(self.vector, slot);
+        (is_it && !distance.is_nan()).then(|| (order_of(distance), label, entry))
     }
 
     fn take(&mut self, _: NodeId, sight: Option<Compared>) {

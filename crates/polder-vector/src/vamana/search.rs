@@ -1,5 +1,7 @@
 //! Searches.
 
+use std::collections::HashMap;
+
 use polder_pool::{PoolError, Translation};
 
 use super::VamanaIndex;
@@ -10,6 +12,7 @@ use crate::best::Best;
 use crate::element::VectorRef;
 use crate::error::VectorError;
 use crate::near::order_of;
+use crate::node_id::NodeId;
 use crate::search::{Answer, Found, Search};
 
 /// Of the nodes in sight the farthest part of which one is looked at for whether all are within a distance.
@@ -94,12 +97,15 @@ impl<T: Translation> Walk<'_, '_, T> {
         Ok(Some(best.into_found()))
     }
 
-    /// Whether the farthest of the nodes that were read are all farther than this: by their codes they are
-    /// farthest, and these err.
-    fn is_beyond(&self, within: f32) -> bool {
-        let mut near: Vec<_> =
-            self.expanded().iter().map(|one| (order_of(one.estimate), one.distance)).collect();
-        near.sort_unstable_by_key(|(estimate, _)| *estimate);
-        near[near.len() - near.len() / FARTHEST..].iter().all(|(_, distance)| *distance > within)
+    /// Whether the farthest of what is in sight are all farther than this: by their codes they are farthest,
+    /// and these err.
+    fn is_beyond(&mut self, within: f32) -> bool {
+        let in_sight: Vec<NodeId> = self.nearest().iter().map(|near| near.node).collect();
+        let farthest = &in_sight[in_sight.len() - in_sight.len().div_ceil(FARTHEST)..];
+        let distance = |one: &Expanded| (one.entry, one.distance);
+        let distances: HashMap<NodeId, f32> = self.expanded().iter().map(distance).collect();
+        // Of one that has left meanwhile there is none.
+        let is_beyond = |entry| distances.get(entry).is_none_or(|distance| *distance > within);
+        !farthest.is_empty() && farthest.iter().all(is_beyond)
     }
 }

@@ -71,9 +71,7 @@ pub(super) struct Expanded {
     pub(super) node: NodeId,
     pub(super) label: u64,
     pub(super) state: State,
-    /// How far it is, exactly, and by its code.
     pub(super) distance: f32,
-    pub(super) estimate: f32,
     /// How many children it has.
     pub(super) children: usize,
     /// Whether it leads to the node that the walk is about, if it is about one.
@@ -228,8 +226,10 @@ impl Look for Nodes<'_> {
         self.fresh.clear();
         // VAMANA-2
         let entry = slot.partner().filter(|_| slot.state() != State::Free)?;
-        let is_it = |wanted: &&Seen| wanted.entry == entry && wanted.node == Some(node);
-        let estimate = self.wanted.iter().find(is_it)?.estimate;
+        let is_it = |wanted: &Seen| wanted.entry == entry && wanted.node == Some(node);
+        if !self.wanted.iter().any(is_it) {
+            return None;
+        }
         let layout = &self.core.layout;
         slot.links(layout, self.fresh);
         let leads = matches!(self.about, About::LinksTo(about) if self.fresh.contains(&about));
@@ -240,7 +240,6 @@ impl Look for Nodes<'_> {
             label: slot.label(),
             state: slot.state(),
             distance: self.core.distance(self.vector, slot),
-            estimate,
             children: slot.children(layout),
             leads,
         };
@@ -311,9 +310,10 @@ impl<T: Translation> Walk<'_, '_, T> {
         for Seen { entry, label, state, estimate, .. } in &*seen {
             let is_match = self.filter.is_none_or(|filter| filter.matches(*label));
             step.matching += usize::from(is_match);
-            // Of a damaged entry the estimate may be no number.
-            if *estimate < nearest.bound() {
-                let near = Near { distance: *estimate, node: *entry };
+            // Of the longest vectors, or a damaged entry, the estimate may be no number: these come last.
+            let estimate = if estimate.is_finite() { *estimate } else { f32::MAX };
+            if estimate < nearest.bound() {
+                let near = Near { distance: estimate, node: *entry };
                 nearest.insert(near, is_match && *state == State::Live);
             }
         }

@@ -40,8 +40,9 @@ fn damage_of_fields_is_found() {
         // The first place with a vector that is found.
         let place = (64..4096 - stride).step_by(stride).find(is_live);
         let (fields, of_place): (&[usize], &[usize]) = match kind {
-            // The shape, links, bits, where searches begin, chains, the newest page.
-            PageKind::VAMANA_META => (&[32, 33, 34, 35, 36, 49, 64, 72, 80], &[]),
+            // The shape, links, bits, where searches begin, chains, the newest page, how many there are,
+            // and some of them.
+            PageKind::VAMANA_META => (&[32, 33, 34, 35, 36, 49, 64, 72, 80, 88, 96, 100], &[]),
             // The form, how many are used, the chain, the list; the partner, its state, the label.
             PageKind::VAMANA_CODES => (&[32, 36, 37, 38, 39, 44, 48, 56], &[0, 5, 8]),
             // The same without a list; and the parent, how many children.
@@ -58,4 +59,51 @@ fn damage_of_fields_is_found() {
         }
     }
     assert_sound(&index, 225);
+}
+
+/// Numbers that are none, and lists that lead round in a circle, end every operation with an error.
+#[test]
+fn no_damage_makes_an_operation_go_on_for_ever() {
+    let (_pool, index) = new_small::<Steered, Array>(&disk(), PageSize::MIN, l2(4), 4);
+    let mut random = Random::new(1);
+    let vectors: Vec<Vec<f32>> = (0..40).map(|_| vector(&mut random, 4)).collect();
+    let nodes: Vec<_> =
+        (0..).zip(&vectors).map(|(label, vector)| insert(&index, label, vector)).collect();
+    let space = index.space();
+    let write = |page, at: usize, bytes: &[u8]| {
+        let written = space.run(AccessHint::Normal, |attempt| {
+            let guard = space.page(attempt, page)?;
+            let mut held = attempt.upgrade(guard)?;
+            held.page_mut().write(at, bytes);
+            Ok(())
+        });
+        written.unwrap();
+    };
+    let pages = space.used_pages().unwrap();
+    let kind_of = |page| {
+        let kind = space.run(AccessHint::Normal, |attempt| {
+            let guard = space.page(attempt, page)?;
+            let kind = PageKind(guard.page().u8(header_at::KIND));
+            guard.validate().map(|()| kind)
+        });
+        kind.unwrap()
+    };
+    // The distance of the root is no number: new ones are tried as the root, and that ends.
+    let first = pages.iter().copied().find(|page| kind_of(*page) == PageKind::VAMANA_META).unwrap();
+    write(first, 56, &f32::NAN.to_le_bytes());
+    assert!(!index.report().faults.is_empty());
+    insert(&index, 100, &vectors[0]);
+    // Each link of all nodes leads to one entry.
+    for page in pages.into_iter().filter(|page| kind_of(*page) == PageKind::VAMANA_NODES) {
+        let mut random = Random::new(page.get());
+        for _ in 0..200 {
+            let link = nodes[random.index(nodes.len())].to_bits().to_le_bytes();
+            write(page, 64 + random.index(4000), &link[..5]);
+        }
+    }
+    for (label, node) in (0..).zip(nodes) {
+        // With an error or without.
+        let _ = index.remove(label, node);
+        let _ = index.insert(200 + label, &vectors[label as usize]);
+    }
 }

@@ -183,6 +183,11 @@ fn within_a_distance() {
         assert_true(&near, &model, &query);
         assert!(near.iter().all(|one| one.distance <= radius));
         (found, wanted) = (found + near.len(), wanted + rank);
+        // However few are in sight at first.
+        for width in [0, 1, 3] {
+            let near = index.search(&query, &Search { width, ..within }).unwrap().found;
+            (found, wanted) = (found + near.len(), wanted + rank);
+        }
         // No more than are asked for.
         let few = index.search(&query, &Search { count: 3, ..within }).unwrap().found;
         assert_eq!(few.len(), near.len().min(3));

@@ -1,0 +1,163 @@
+//! A graph of the vectors of a `.fvecs` file in a pool with memory for a part of it, and searches for those of
+//! another one: how many of the nearest are found, and how many queries are answered a second. Without
+//! files, of some thousands that are made up.
+//!
+//!     cargo run --release -p polder-vector --example beyond [base.fvecs queries.fvecs share threads width together]
+//!
+//! The pool has memory for one part in `share`. It asks for the pages of all neighbours of a node together;
+//! with `one-by-one` as the last argument the device reads one after the other, as without group prefetch; with
+//! `steered` the graph is one that is steered by codes (Vamana), in as much memory. With any of the three it
+//! searches whenever a line is read, and prints numbers alone: `scripts/vector-beyond` has it take turns with
+//! others.
+
+use std::error::Error;
+use std::time::Instant;
+use std::{env, io, thread};
+
+use polder_format::SpaceId;
+use polder_pool::device::{Batch, Device, FileDevice, Ticket};
+use polder_pool::{Array, Space};
+use polder_vector::{
+    HnswIndex, HnswOptions, Search, VamanaIndex, VamanaOptions, VectorError, VectorIndex, VectorRef,
+};
+use support::{Folder, insert_all, made_up, rows, shape};
+
+mod support;
+
+/// How many of the nearest are looked for.
+const COUNT: usize = 10;
+/// How many are kept in sight.
+const WIDTHS: [usize; 4] = [10, 20, 40, 80];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let (base, queries) = match arguments.as_slice() {
+        [base, queries, ..] => (rows(base)?, rows(queries)?),
+        [] => (made_up(2000, 1), made_up(20, 2)),
+        _ => return Err("what is to be looked for? give a second .fvecs file".into()),
+    };
+    let number = |at: usize, default| arguments.get(at).map_or(Ok(default), |text| text.parse());
+    let (share, threads, insert_width) = (number(2, 3)?, number(3, 1)?, number(4, 100)?);
+    let way = arguments.get(5).map(String::as_str);
+
+    let shape = shape(&base);
+    let create = |space: Space<Array>| -> Result<Box<dyn VectorIndex>, VectorError> {
+        if way == Some("steered") {
+            let options = VamanaOptions { insert_width, code_bits: 2, ..VamanaOptions::new(shape) };
+            let sample = &base[..base.len().min(1000)];
+            return Ok(Box::new(VamanaIndex::create(space, &options, sample)?));
+        }
+        let options = HnswOptions { insert_width, ..HnswOptions::new(shape) };
+        Ok(Box::new(HnswIndex::create(space, &options)?))
+    };
+    let open = |space: Space<Array>| -> Result<Box<dyn VectorIndex>, VectorError> {
+        match way {
+            Some("steered") => Ok(Box::new(VamanaIndex::open(space)?)),
+            _ => Ok(Box::new(HnswIndex::open(space)?)),
+        }
+    };
+    let mut folder = Folder::new()?;
+    let begun = Instant::now();
+    let (bytes, truth) = {
+        let bytes = base.len() * (4 * shape.dimensions + 600);
+        let pool = folder.open(2 * bytes as u64 + (64 << 20))?;
+        let index = create(pool.create_space()?)?;
+        insert_all(&*index, &base, thread::available_parallelism()?.get())?;
+        folder.flush(&pool)?;
+        let exact = |query| index.search_exact(VectorRef::from(query), &Search::new(COUNT, 0));
+        let farthest = queries.iter().map(|query: &Vec<f32>| {
+            Ok(exact(query)?.found.last().map_or(0.0, |last| last.distance))
+        });
+        (index.size_bytes()?, farthest.collect::<Result<Vec<f32>, VectorError>>()?)
+    };
+    let rate = base.len() as f64 / begun.elapsed().as_secs_f64();
+
+    // As much as the graph without codes has.
+    let budget = (base.len() * (4 * shape.dimensions + 308)) as u64 / share as u64;
+    let pool = folder.open_on(budget, |device| match way {
+        Some("one-by-one") => Box::new(OneByOne(device)),
+        _ => Box::new(device),
+    })?;
+    let index = open(pool.open_space(SpaceId::CATALOGUE)?)?;
+    let all: Vec<(VectorRef<'_>, f32)> = queries.iter().map(VectorRef::from).zip(truth).collect();
+    let part = all.len().div_ceil(threads);
+    let search = |width| -> Result<(f64, f64), VectorError> {
+        let look = |part: &[(VectorRef<'_>, f32)]| -> Result<usize, VectorError> {
+            let mut hits = 0;
+            for (query, farthest) in part {
+                let found = index.search(*query, &Search::new(COUNT, width))?.found;
+                hits += found.iter().filter(|one| one.distance <= *farthest).count();
+            }
+            Ok(hits)
+        };
+        let begun = Instant::now();
+        let hits: Vec<_> = thread::scope(|scope| {
+            let threads: Vec<_> = all.chunks(part).map(|part| scope.spawn(|| look(part))).collect();
+            threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+        });
+        let seconds = begun.elapsed().as_secs_f64();
+        let hits: usize = hits.into_iter().sum::<Result<_, _>>()?;
+        Ok((hits as f64 / (COUNT * all.len()) as f64, all.len() as f64 / seconds))
+    };
+    if way.is_some() {
+        println!("build {rate} {}", bytes / base.len() as u64);
+        for line in io::stdin().lines() {
+            line?;
+            let results = WIDTHS.iter().map(|width| {
+                search(*width).map(|(recall, rate)| format!("{width} {recall} {rate}"))
+            });
+            println!("{}", results.collect::<Result<Vec<_>, _>>()?.join(" "));
+        }
+        return Ok(());
+    }
+    println!("{} vectors, memory for one part in {share}", base.len());
+    for width in WIDTHS {
+        let reads = pool.stats().device_reads;
+        let (recall, rate) = search(width)?;
+        let reads = (pool.stats().device_reads - reads) as f64 / all.len() as f64;
+        println!("width {width}: recall {recall:.4}, {reads:.1} pages read, {rate:.0} a second");
+    }
+    Ok(())
+}
+
+/// A file of which one run of bytes is read or written at a time.
+#[derive(Debug)]
+struct OneByOne(FileDevice);
+
+impl Device for OneByOne {
+    fn submit(&self, batch: Batch) -> Ticket {
+        let one = |request| {
+            let ticket = self.0.submit(Batch::One(request));
+            self.0.complete(ticket).into_requests()
+        };
+        let done = batch.into_requests().into_iter().flat_map(one).collect();
+        Ticket::Done(Batch::Many(done))
+    }
+
+    fn complete(&self, ticket: Ticket) -> Batch {
+        match ticket {
+            Ticket::Done(batch) => batch,
+            other => self.0.complete(other),
+        }
+    }
+
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.0.allocate(offset, len)
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.0.truncate(len)
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.0.punch(offset, len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+}

@@ -1,0 +1,74 @@
+//! Many searches, by several threads.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
+
+use crate::element::VectorRef;
+use crate::error::VectorError;
+use crate::index::VectorIndex;
+use crate::search::{Answer, Search};
+
+/// Searches for many vectors, by so many threads, the caller's among them. Gives the answers in the order of
+/// the queries. Where pages must be read, it is faster with more threads than cores, which wait for the device
+/// at the same time.
+///
+/// ```
+/// # use polder_format::PageSize;
+/// # use polder_pool::{Array, FileState, Pool};
+/// # use polder_testkit::pools;
+/// # use polder_vector::{ElementKind, HnswIndex, HnswOptions, KINDS, Metric, VectorShape};
+/// use polder_vector::{Search, VectorRef, search_many};
+///
+/// # let config = pools::config(4, PageSize::MIN, FileState::NEW);
+/// # let pool: Pool<Array> = Pool::open(Box::new(pools::disk()), &config, &KINDS)?;
+/// # let shape = VectorShape { element: ElementKind::F32, dimensions: 1, metric: Metric::L2 };
+/// # let index = HnswIndex::create(pool.create_space()?, &HnswOptions::new(shape))?;
+/// for label in 0..100 {
+///     index.insert(label, &[label as f32])?;
+/// }
+/// let queries = [[3.1_f32], [70.9]];
+/// let queries: Vec<VectorRef> = queries.iter().map(VectorRef::from).collect();
+/// let answers = search_many(&index, &queries, &Search::new(1, 20), 2)?;
+/// assert_eq!((answers[0].found[0].label, answers[1].found[0].label), (3, 71));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// Those of [`VectorIndex::search`], of the first query that met one.
+pub fn search_many(
+    index: &dyn VectorIndex,
+    queries: &[VectorRef<'_>],
+    search: &Search<'_>,
+    threads: usize,
+) -> Result<Vec<Answer>, VectorError> {
+    let next = AtomicUsize::new(0);
+    let take = || -> Vec<(usize, Result<Answer, VectorError>)> {
+        let mut answers = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Relaxed);
+            let Some(query) = queries.get(number) else { return answers };
+            let answer = index.search(*query, search);
+            if answer.is_err() {
+                next.store(queries.len(), Relaxed);
+            }
+            answers.push((number, answer));
+        }
+    };
+    let mut all = thread::scope(|scope| {
+        let others = 1..threads.min(queries.len());
+        // Where no thread starts, the others do its part.
+        let spawn = |_| thread::Builder::new().spawn_scoped(scope, take).ok();
+        let others: Vec<_> = others.filter_map(spawn).collect();
+        let mut all = take();
+        for other in others {
+            match other.join() {
+                Ok(answers) => all.extend(answers),
+                // A filter's.
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        all
+    });
+    all.sort_unstable_by_key(|(number, _)| *number);
+    all.into_iter().map(|(_, answer)| answer).collect()
+}
