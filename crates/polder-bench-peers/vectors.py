@@ -220,8 +220,9 @@ def rate_at(points, recall):
     return math.nan
 
 
-def race(commands, rounds):
-    """Starts all sides, has them search in turns, and prints how the first one does by each other."""
+def race(commands, rounds, more=()):
+    """Starts all sides, has them search in turns, and prints how the first one does by each other, and of
+    more pairs the one by the other."""
     sides, rates = {}, {}
     # One after the other: a build has the machine for itself.
     for name, command in commands.items():
@@ -243,11 +244,11 @@ def race(commands, rounds):
         child.wait()
     first, *others = commands
     for recall in RECALLS:
-        for name in others:
-            pairs = zip(rates[first][recall], rates[name][recall])
+        for one, other in [*((first, other) for other in others), *more]:
+            pairs = zip(rates[one][recall], rates[other][recall])
             ratios = sorted(ours / theirs for ours, theirs in pairs)
             print(
-                f"recall {recall}: {first} by {name} {statistics.median(ratios):.2f} "
+                f"recall {recall}: {one} by {other} {statistics.median(ratios):.2f} "
                 f"({ratios[0]:.2f} to {ratios[-1]:.2f}, {rounds} rounds)"
             )
 
@@ -273,6 +274,7 @@ def beyond(folder, share, threads, rounds, polder):
             "usearch, mapped": [sys.executable, __file__, "mapped", folder, str(share), str(threads)],
         },
         rounds,
+        [("polder, steered by codes", "usearch, mapped")],
     )
 
 

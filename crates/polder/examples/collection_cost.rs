@@ -8,7 +8,7 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use polder::vector::{
-    ElementKind, HnswOptions, HnswStructure, Metric, Search, VectorError, VectorShape,
+    ElementKind, HnswOptions, HnswStructure, Metric, Search, VectorIndex, VectorShape,
 };
 use polder::{Durability, Options, Query, Store};
 
@@ -64,10 +64,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let plain = timed(|| {
             let search = Search::new(COUNT, WIDTH);
             (0..QUERIES).try_for_each(|number| {
-                let found = index.read(|index| {
-                    Ok::<_, VectorError>(index.search((&query(number)).into(), &search)?)
-                });
-                found.map(drop)
+                let look = |index: &dyn VectorIndex| index.search((&query(number)).into(), &search);
+                index.read(|index| look(index)).map(drop)
             })
         })?;
         let keyed = timed(|| {
