@@ -214,3 +214,40 @@ fn pages_come_and_go() {
     let gone = edit(&space, |edit| edit.page(new).map(drop));
     assert!(matches!(gone, Err(PoolError::Dropped { .. })), "{gone:?}");
 }
+
+/// A thread keeps copies of pages for its next edits: those of another pool may have another size, and a new
+/// page has nothing of what was in one.
+#[test]
+fn nothing_is_left_of_what_a_thread_has_edited_before() {
+    let of_size = |bytes: u32| {
+        let size = PageSize::new(bytes).unwrap();
+        let config = polder_testkit::pools::config(1, size, polder_pool::FileState::NEW);
+        let device = Box::new(polder_testkit::pools::disk());
+        Pool::<Array>::open(device, &config, &[NUMBERS]).unwrap().create_space().unwrap()
+    };
+    for sizes in [[4096, 16384], [16384, 4096]] {
+        for space in sizes.map(of_size) {
+            let pages = make(&space, 3);
+            let bytes = space.page_size().bytes();
+            for round in 0..3 {
+                edit(&space, |edit| {
+                    for page in &pages {
+                        assert_eq!(edit.page(*page)?.size(), bytes);
+                        let mut page = edit.page_mut(*page)?;
+                        page.set_u64(AT, round);
+                        page.set_u64(bytes - 8, u64::MAX);
+                    }
+                    Ok(())
+                })
+                .unwrap();
+            }
+            let new = make(&space, 1)[0];
+            let words = edit(&space, |edit| {
+                let page = edit.page(new)?;
+                Ok((AT..bytes).step_by(8).map(|at| page.u64(at)).filter(|word| *word != 0).count())
+            });
+            assert_eq!(words.unwrap(), 0);
+            assert_eq!(number(&space, pages[0]), 2);
+        }
+    }
+}
