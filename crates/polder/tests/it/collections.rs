@@ -763,11 +763,11 @@ fn what_is_pending_hides_nothing() {
         assert_found(&docs, exact);
     }
     drop((docs, store));
-    // More than are looked at to take one back, all of them the same.
+    // More than are looked at to take one back, all of them the same; the first labels lie last.
     let store = disks.open(options()).unwrap();
     let (index, pending) =
         (store.structure::<HnswStructure>(NAME).unwrap(), store.table("docs.pending").unwrap());
-    for label in 2000..2600_u64 {
+    for label in (2000..2600_u64).rev() {
         let coming = [&[1][..], &VectorBuf::from(&query).to_bytes()].concat();
         pending.put(label.to_be_bytes(), coming).unwrap();
         if label % 100 > 0 {
@@ -970,4 +970,53 @@ fn nothing_parts_where_the_device_fails() {
         assert_sound(&store);
     }
     assert!(failed > 10 && done > 100, "{failed} failed, {done} done");
+}
+
+/// As a salvage may find it, of a page that was written since.
+#[test]
+fn a_record_that_is_older_than_its_row_takes_nothing_away() {
+    let disks = disk();
+    let store = disks.open(options()).unwrap();
+    let docs = create(&store);
+    fill(&docs, 0..20);
+    let coming = [&[1][..], &VectorBuf::from(&vector(5)).to_bytes()].concat();
+    let pending = store.table("docs.pending").unwrap();
+    pending.put(5_u64.to_be_bytes(), coming).unwrap();
+    let fault = &docs.check(&mut |_| true).unwrap().faults[0];
+    assert_eq!(fault, "row 5: its vector is pending as well");
+    drop((docs, pending));
+    store.close().unwrap();
+    let store = disks.open(options()).unwrap();
+    let docs = store.collection(NAME).unwrap();
+    docs.remove("no such key").unwrap();
+    assert_is(&docs, &(0..20).map(|number| (key(number), number)).collect());
+}
+
+/// The vectors of a batch are in the index when its updates are asked, and in the log before its rows.
+#[test]
+fn a_crash_in_front_of_the_batch_leaves_a_record_of_each_vector() {
+    let disks = disk();
+    let store = disks.open(options()).unwrap();
+    let docs = create(&store);
+    fill(&docs, 0..20);
+    let table = store.create_table("table").unwrap();
+    let mut moment = None;
+    let mut batch = WriteBatch::new();
+    batch.insert_vector(&docs, key(30), &vector(30), payload(30));
+    batch.insert_vector(&docs, key(5), &vector(31), payload(31));
+    batch.update_with(&table, "key", |_| {
+        // All that was logged so far is durable.
+        thread::scope(|scope| scope.spawn(|| store.flush().unwrap()).join().unwrap());
+        moment = Some(disks.crash(1));
+        polder::Change::Keep
+    });
+    store.apply_mut(&mut batch).unwrap();
+    drop(batch);
+    assert_eq!(seed_of(&docs.payload(key(5)).unwrap().unwrap()), 31);
+    let store = moment.unwrap().open(options()).unwrap();
+    let docs = store.collection(NAME).unwrap();
+    let report = docs.check(&mut |_| true).unwrap();
+    assert_eq!((report.pending, &report.faults[..]), (2, &[][..]));
+    docs.remove("no such key").unwrap();
+    assert_is(&docs, &(0..20).map(|number| (key(number), number)).collect());
 }
