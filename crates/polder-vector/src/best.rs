@@ -39,6 +39,13 @@ impl Best {
         }
     }
 
+    /// How far a vector is, as a number of the same order. That of a damaged one may be no number, and is
+    /// farther than any that is wanted.
+    #[inline(always)]
+    pub(crate) fn order(distance: f32) -> u32 {
+        if distance.is_nan() { u32::MAX } else { order_of(distance) }
+    }
+
     /// One that is not farther than the bound.
     pub(crate) fn insert(&mut self, one: Compared) {
         self.heap.push(one);

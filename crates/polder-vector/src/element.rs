@@ -95,17 +95,99 @@ pub enum VectorRef<'v> {
     Bit(&'v [Bits]),
 }
 
-impl VectorRef<'_> {
-    /// What its numbers are.
-    pub fn kind(self) -> ElementKind {
+/// A vector with the memory that it is in: a copy of one of an index, or one that is to be inserted.
+///
+/// ```
+/// use polder_vector::{ElementKind, VectorBuf, VectorRef};
+///
+/// let vector = VectorBuf::from(&[1.0_f32, -0.5]);
+/// assert_eq!(vector.view(), VectorRef::F32(&[1.0, -0.5]));
+/// assert_eq!(vector.elements::<f32>().unwrap(), [1.0, -0.5]);
+/// assert_eq!(VectorBuf::from_bytes(ElementKind::F32, &vector.to_bytes()), Some(vector));
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum VectorBuf {
+    /// [`ElementKind::F32`]
+    F32(Vec<f32>),
+    /// [`ElementKind::F16`]
+    F16(Vec<f16>),
+    /// [`ElementKind::Bf16`]
+    Bf16(Vec<bf16>),
+    /// [`ElementKind::I8`]
+    I8(Vec<i8>),
+    /// [`ElementKind::Bit`]
+    Bit(Vec<Bits>),
+}
+
+impl VectorBuf {
+    /// The vector of bytes that [`VectorBuf::to_bytes`] gave. `None` if its last number is cut off.
+    pub fn from_bytes(kind: ElementKind, bytes: &[u8]) -> Option<VectorBuf> {
+        kind.dimensions(bytes.len())?;
+        Some(match kind {
+            ElementKind::F32 => VectorBuf::F32(from_bytes(bytes)),
+            ElementKind::F16 => VectorBuf::F16(from_bytes(bytes)),
+            ElementKind::Bf16 => VectorBuf::Bf16(from_bytes(bytes)),
+            ElementKind::I8 => VectorBuf::I8(from_bytes(bytes)),
+            ElementKind::Bit => VectorBuf::Bit(from_bytes(bytes)),
+        })
+    }
+
+    /// Its bytes, little-endian.
+    pub fn to_bytes(&self) -> Vec<u8> {
         match self {
-            VectorRef::F32(_) => ElementKind::F32,
-            VectorRef::F16(_) => ElementKind::F16,
-            VectorRef::Bf16(_) => ElementKind::Bf16,
-            VectorRef::I8(_) => ElementKind::I8,
-            VectorRef::Bit(_) => ElementKind::Bit,
+            VectorBuf::F32(elements) => to_bytes(elements),
+            VectorBuf::F16(elements) => to_bytes(elements),
+            VectorBuf::Bf16(elements) => to_bytes(elements),
+            VectorBuf::I8(elements) => to_bytes(elements),
+            VectorBuf::Bit(elements) => to_bytes(elements),
         }
     }
+
+    /// The vector, lent.
+    pub fn view(&self) -> VectorRef<'_> {
+        match self {
+            VectorBuf::F32(elements) => elements.into(),
+            VectorBuf::F16(elements) => elements.into(),
+            VectorBuf::Bf16(elements) => elements.into(),
+            VectorBuf::I8(elements) => elements.into(),
+            VectorBuf::Bit(elements) => elements.into(),
+        }
+    }
+
+    /// Its numbers, if they are of this kind.
+    pub fn elements<E: Element>(&self) -> Option<&[E]> {
+        E::elements(self.view())
+    }
+}
+
+impl<'v, V: Into<VectorRef<'v>>> From<V> for VectorBuf {
+    fn from(vector: V) -> VectorBuf {
+        match vector.into() {
+            VectorRef::F32(elements) => VectorBuf::F32(elements.to_vec()),
+            VectorRef::F16(elements) => VectorBuf::F16(elements.to_vec()),
+            VectorRef::Bf16(elements) => VectorBuf::Bf16(elements.to_vec()),
+            VectorRef::I8(elements) => VectorBuf::I8(elements.to_vec()),
+            VectorRef::Bit(elements) => VectorBuf::Bit(elements.to_vec()),
+        }
+    }
+}
+
+/// The bytes of elements, little-endian.
+pub(crate) fn to_bytes<E: Element>(elements: &[E]) -> Vec<u8> {
+    let of_one = E::KIND.bytes_of(1);
+    let bytes = |element: &E| element.to_low_bits().to_le_bytes().into_iter().take(of_one);
+    elements.iter().flat_map(bytes).collect()
+}
+
+/// The elements of bytes, of which the last is not cut off.
+pub(crate) fn from_bytes<E: Element>(bytes: &[u8]) -> Vec<E> {
+    let element = |bytes: &[u8]| {
+        let mut bits = [0; 8];
+        bits[..bytes.len()].copy_from_slice(bytes);
+        E::from_low_bits(u64::from_le_bytes(bits))
+    };
+    bytes.chunks(E::KIND.bytes_of(1)).map(element).collect()
 }
 
 impl<'v, E: Element> From<&'v [E]> for VectorRef<'v> {
@@ -135,6 +217,10 @@ pub trait Element: Copy + Send + Sync + 'static + sealed::Sealed {
     #[doc(hidden)]
     fn vector(elements: &[Self]) -> VectorRef<'_>;
 
+    /// The numbers of a vector, if they are such.
+    #[doc(hidden)]
+    fn elements(vector: VectorRef<'_>) -> Option<&[Self]>;
+
     /// Its bits, as many as it has.
     #[doc(hidden)]
     fn to_low_bits(self) -> u64;
@@ -161,6 +247,13 @@ macro_rules! element {
 
             fn vector(elements: &[$type]) -> VectorRef<'_> {
                 VectorRef::$kind(elements)
+            }
+
+            fn elements(vector: VectorRef<'_>) -> Option<&[$type]> {
+                match vector {
+                    VectorRef::$kind(elements) => Some(elements),
+                    _ => None,
+                }
             }
 
             #[inline]

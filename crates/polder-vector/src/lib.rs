@@ -12,7 +12,7 @@
 //! | `index.rs`, `options.rs`, `search.rs` | what all indexes can do, what they are made with, and what is asked of them |
 //! | `many.rs` | many searches, by several threads |
 //! | `probe.rs` | how many of the nearest are found, and how fast |
-//! | `vectors.rs` | a vector in private memory, and its distance from one in a page |
+//! | `vectors.rs`, `padded.rs` | a vector in private memory, and its distance from one in a page |
 //! | `distance/` | sums over the dimensions, by what the processor has |
 //! | `hnsw/` | a proximity graph of several levels: [`HnswIndex`] |
 //! | `ivf/` | lists of vectors, each around a centroid: [`IvfIndex`] |
@@ -20,6 +20,7 @@
 //! | `node_id.rs` | where a vector lies |
 //! | `near.rs`, `visited.rs` | what a search of a graph keeps: nodes by distance, and which it has seen |
 //! | `best.rs`, `pages.rs` | what a search keeps that compares in any order, and goes through all pages |
+//! | `reads.rs` | looking at places of many pages at once |
 //! | `random.rs` | numbers without a pattern |
 //! | `error.rs` | what can go wrong |
 
@@ -35,19 +36,21 @@ mod metric;
 mod near;
 mod node_id;
 mod options;
+mod padded;
 mod pages;
 mod probe;
 mod random;
+mod reads;
 mod search;
 pub mod vamana;
 mod vectors;
 mod visited;
 
-pub use element::{Bits, Element, ElementKind, VectorRef};
+pub use element::{Bits, Element, ElementKind, VectorBuf, VectorRef};
 pub use error::VectorError;
 pub use half;
 pub use hnsw::{HnswIndex, HnswStructure, NearestIter};
-pub use index::{VectorBuf, VectorIndex};
+pub use index::VectorIndex;
 pub use ivf::IvfIndex;
 pub use many::search_many;
 pub use metric::Metric;

@@ -9,8 +9,7 @@ use crate::index::VectorIndex;
 use crate::search::{Answer, Search};
 
 /// Searches for many vectors, by so many threads, the caller's among them. Gives the answers in the order of
-/// the queries. Where pages must be read, it is faster with more threads than cores, which wait for the device
-/// at the same time.
+/// the queries.
 ///
 /// ```
 /// # use polder_format::PageSize;

@@ -1,12 +1,13 @@
 //! What vectors an index is for, and how far two of them are from each other.
 
 use half::{bf16, f16};
-use polder_pool::bytes::{OVERRUN_BYTES, Run};
+use polder_pool::bytes::Run;
 
 use crate::distance::{Kernel, Sum};
-use crate::element::{Bits, Element, ElementKind, VectorRef};
+use crate::element::{Bits, Element, ElementKind, VectorBuf, VectorRef, from_bytes, to_bytes};
 use crate::error::VectorError;
 use crate::metric::Metric;
+use crate::padded::Padded;
 
 /// What the vectors of an index are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,34 @@ const SHORTEST: f64 = 1e-18;
 pub(crate) const MOST_DIMENSIONS: usize = 1 << 19;
 
 impl VectorShape {
+    /// The shape of vectors of so many dimensions, of which a page says the kind of their numbers and their
+    /// distance.
+    pub(crate) fn in_page(
+        element: u8,
+        metric: u8,
+        dimensions: u32,
+    ) -> Result<VectorShape, &'static str> {
+        let element = ElementKind::from_byte(element);
+        let metric = Metric::from_byte(metric);
+        Ok(VectorShape {
+            element: element.ok_or("vectors are of an unknown kind of numbers")?,
+            dimensions: dimensions as usize,
+            metric: metric.ok_or("vectors are compared by an unknown distance")?,
+        })
+    }
+
+    /// The same, of a page that says how many bytes a vector has.
+    pub(crate) fn of_bytes_in_page(
+        element: u8,
+        metric: u8,
+        bytes: u32,
+    ) -> Result<VectorShape, &'static str> {
+        let shape = VectorShape::in_page(element, metric, 0)?;
+        let dimensions = shape.element.dimensions(bytes as usize);
+        let dimensions = dimensions.ok_or("the last number of a vector is cut off")?;
+        Ok(VectorShape { dimensions, ..shape })
+    }
+
     /// Whether there can be such vectors.
     ///
     /// # Errors
@@ -57,9 +86,8 @@ impl VectorShape {
 /// A vector in private memory: one that is looked for or inserted, or a copy of one of a page.
 #[derive(Debug, Clone)]
 pub(crate) struct Vector {
-    /// Its bytes, and padding.
-    words: Vec<u64>,
-    bytes: usize,
+    /// Its bytes, as they lie in a page.
+    bytes: Padded,
     /// What its inner products are multiplied by: under the cosine one by its length, else 1.
     pub(crate) scale: f32,
 }
@@ -67,63 +95,37 @@ pub(crate) struct Vector {
 impl Vector {
     /// A copy of these bytes.
     pub(crate) fn copy_of(run: Run<'_>, scale: f32) -> Vector {
-        let mut words = vec![0; (run.len() + OVERRUN_BYTES).div_ceil(8)];
-        run.copy_to(&mut words);
-        Vector { words, bytes: run.len(), scale }
+        Vector { bytes: Padded::copy_of(run), scale }
     }
 
     #[inline(always)]
     pub(crate) fn run(&self) -> Run<'_> {
-        Run::of(&self.words).part(0, self.bytes)
+        self.bytes.run()
     }
 
     /// Its bytes, as they lie in a page.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let bytes = self.words.iter().flat_map(|word| word.to_ne_bytes());
-        bytes.take(self.bytes).collect()
-    }
-
-    /// The vector of these bytes, as they lie in a page; what its scale is is not looked at.
-    pub(crate) fn of_bytes(bytes: &[u8]) -> Vector {
-        let mut words = vec![0; (bytes.len() + OVERRUN_BYTES).div_ceil(8)];
-        for (word, bytes) in words.iter_mut().zip(bytes.chunks(8)) {
-            let mut of_word = [0; 8];
-            of_word[..bytes.len()].copy_from_slice(bytes);
-            *word = u64::from_ne_bytes(of_word);
-        }
-        Vector { words, bytes: bytes.len(), scale: 1.0 }
-    }
-
-    /// A copy of these numbers, of which nothing else is looked at.
-    pub(crate) fn unscaled(elements: VectorRef<'_>) -> Vector {
-        match elements {
-            VectorRef::F32(elements) => Vector::of(elements),
-            VectorRef::F16(elements) => Vector::of(elements),
-            VectorRef::Bf16(elements) => Vector::of(elements),
-            VectorRef::I8(elements) => Vector::of(elements),
-            VectorRef::Bit(elements) => Vector::of(elements),
-        }
+        self.bytes.to_bytes()
     }
 
     fn of<E: Element>(elements: &[E]) -> Vector {
-        let bytes = E::KIND.bytes_of(elements.len());
-        let mut words = vec![0; (bytes + OVERRUN_BYTES).div_ceil(8)];
-        let of_a_word = 8 / E::KIND.bytes_of(1);
-        for (word, elements) in words.iter_mut().zip(elements.chunks(of_a_word)) {
-            let bits = |(i, element): (usize, &E)| element.to_low_bits() << (64 / of_a_word * i);
-            *word = u64::to_le(elements.iter().enumerate().map(bits).sum());
-        }
-        Vector { words, bytes, scale: 1.0 }
+        Vector { bytes: Padded::of(&to_bytes(elements)), scale: 1.0 }
     }
 
     /// Its numbers, of the kind that they are.
     pub(crate) fn elements<E: Element>(&self) -> Vec<E> {
-        let bytes = E::KIND.bytes_of(1);
-        let element = |i: usize| {
-            let word = u64::from_le(self.words[bytes * i / 8]);
-            E::from_low_bits(word >> (8 * (bytes * i % 8)))
-        };
-        (0..self.bytes / bytes).map(element).collect()
+        from_bytes(&self.to_bytes())
+    }
+
+    /// The same, as callers have it.
+    pub(crate) fn to_buf(&self, kind: ElementKind) -> VectorBuf {
+        match kind {
+            ElementKind::F32 => VectorBuf::F32(self.elements()),
+            ElementKind::F16 => VectorBuf::F16(self.elements()),
+            ElementKind::Bf16 => VectorBuf::Bf16(self.elements()),
+            ElementKind::I8 => VectorBuf::I8(self.elements()),
+            ElementKind::Bit => VectorBuf::Bit(self.elements()),
+        }
     }
 }
 

@@ -1,36 +1,14 @@
 //! The numbers of a row as an index has them.
 
 use polder_vector::half::{bf16, f16};
-use polder_vector::{Bits, ElementKind, VectorRef};
-
-/// A vector of an index.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Elements {
-    F32(Vec<f32>),
-    F16(Vec<f16>),
-    Bf16(Vec<bf16>),
-    I8(Vec<i8>),
-    Bit(Vec<Bits>),
-}
-
-impl Elements {
-    pub fn vector(&self) -> VectorRef<'_> {
-        match self {
-            Elements::F32(numbers) => numbers.into(),
-            Elements::F16(numbers) => numbers.into(),
-            Elements::Bf16(numbers) => numbers.into(),
-            Elements::I8(numbers) => numbers.into(),
-            Elements::Bit(numbers) => numbers.into(),
-        }
-    }
-}
+use polder_vector::{Bits, ElementKind, VectorBuf};
 
 /// Numbers as elements of this kind; of f16 and bf16 the nearest. Of the others it must be exactly them.
-pub fn elements_of(kind: ElementKind, numbers: Vec<f32>) -> Result<Elements, String> {
+pub fn elements_of(kind: ElementKind, numbers: Vec<f32>) -> Result<VectorBuf, String> {
     Ok(match kind {
-        ElementKind::F32 => Elements::F32(numbers),
-        ElementKind::F16 => Elements::F16(numbers.into_iter().map(f16::from_f32).collect()),
-        ElementKind::Bf16 => Elements::Bf16(numbers.into_iter().map(bf16::from_f32).collect()),
+        ElementKind::F32 => VectorBuf::F32(numbers),
+        ElementKind::F16 => VectorBuf::F16(numbers.into_iter().map(f16::from_f32).collect()),
+        ElementKind::Bf16 => VectorBuf::Bf16(numbers.into_iter().map(bf16::from_f32).collect()),
         ElementKind::I8 => {
             let whole = numbers.iter().enumerate().map(|(dimension, number)| {
                 let byte = *number as i8;
@@ -40,7 +18,7 @@ pub fn elements_of(kind: ElementKind, numbers: Vec<f32>) -> Result<Elements, Str
                     )
                 })
             });
-            Elements::I8(whole.collect::<Result<_, _>>()?)
+            VectorBuf::I8(whole.collect::<Result<_, _>>()?)
         }
         ElementKind::Bit => {
             let bit = |(dimension, number): (usize, &f32)| match number {
@@ -53,7 +31,7 @@ pub fn elements_of(kind: ElementKind, numbers: Vec<f32>) -> Result<Elements, Str
                 return Err(format!("it has {} bits, and must have a multiple of 8", bits.len()));
             }
             let byte = |bits: &[u8]| Bits((0..8).map(|bit| bits[bit] << bit).sum());
-            Elements::Bit(bits.chunks(8).map(byte).collect())
+            VectorBuf::Bit(bits.chunks(8).map(byte).collect())
         }
         other => return Err(format!("this program knows no vectors of {other}")),
     })

@@ -21,7 +21,7 @@ mod npy;
 mod numbers;
 mod vecs;
 
-pub use elements::{Elements, elements_of};
+pub use elements::elements_of;
 use numbers::Number;
 
 /// Bytes that are read at a time.

@@ -1,7 +1,7 @@
 use std::fs;
 
 use polder_vector::half::f16;
-use polder_vector::{Bits, ElementKind};
+use polder_vector::{Bits, ElementKind, VectorBuf};
 use proptest::prelude::*;
 
 use super::*;
@@ -104,14 +104,14 @@ fn what_is_wrong_is_said_with_its_row() {
 #[test]
 fn elements_are_exact_or_refused() {
     let of = |kind, numbers: &[f32]| elements_of(kind, numbers.to_vec());
-    assert_eq!(of(ElementKind::I8, &[-128.0, 127.0]), Ok(Elements::I8(vec![-128, 127])));
+    assert_eq!(of(ElementKind::I8, &[-128.0, 127.0]), Ok(VectorBuf::I8(vec![-128, 127])));
     let said = of(ElementKind::I8, &[0.0, 200.0]).unwrap_err();
     assert_eq!(said, "dimension 1 is 200, which is no i8: those are -128 to 127");
     assert!(of(ElementKind::I8, &[0.5]).is_err() && of(ElementKind::I8, &[f32::NAN]).is_err());
     let bits = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0];
-    assert_eq!(of(ElementKind::Bit, &bits), Ok(Elements::Bit(vec![Bits(129)])));
+    assert_eq!(of(ElementKind::Bit, &bits), Ok(VectorBuf::Bit(vec![Bits(129)])));
     assert!(of(ElementKind::Bit, &bits[1..]).is_err() && of(ElementKind::Bit, &[2.0; 8]).is_err());
-    assert_eq!(of(ElementKind::F16, &[1.5]), Ok(Elements::F16(vec![f16::from_f32(1.5)])));
+    assert_eq!(of(ElementKind::F16, &[1.5]), Ok(VectorBuf::F16(vec![f16::from_f32(1.5)])));
 }
 
 proptest! {

@@ -8,7 +8,6 @@ use super::node::{NodePage, NodeRef, State};
 use crate::best::Best;
 use crate::element::VectorRef;
 use crate::error::VectorError;
-use crate::near::order_of;
 use crate::node_id::NodeId;
 use crate::pages::for_each_page;
 use crate::search::{Answer, Search};
@@ -56,7 +55,7 @@ impl<T: Translation> HnswIndex<T> {
         for_each_page(&self.space, |page| {
             let bound = best.bound();
             let compare = |id, node: NodeRef<'_>| {
-                let order = order_of(self.core.distance(query, node));
+                let order = Best::order(self.core.distance(query, node));
                 (order <= bound).then(|| (order, node.label(), id))
             };
             let ask = |node: NodeRef<'_>| node.prefetch(&self.core.layout, true);

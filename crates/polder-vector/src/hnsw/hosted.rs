@@ -13,8 +13,9 @@ use polder_structure::{Report, Structure};
 use super::meta;
 use super::node::{NodePage, State};
 use super::{HnswIndex, KINDS};
+use crate::element::VectorBuf;
 use crate::error::VectorError;
-use crate::index::{VectorBuf, VectorIndex};
+use crate::index::VectorIndex;
 use crate::options::HnswOptions;
 
 /// The structure that a store hosts: vectors, each with a label, and those nearest to any vector.
@@ -75,7 +76,7 @@ impl Structure for HnswStructure {
         let element = index.options().shape().element;
         let vector = VectorBuf::from_bytes(element, vector)
             .ok_or_else(|| PoolError::of_structure("the bytes are no vector of the index"))?;
-        Ok(vector.view(|vector| index.insert(label, vector)).map(drop)?)
+        Ok(index.insert(label, vector.view()).map(drop)?)
     }
 }
 

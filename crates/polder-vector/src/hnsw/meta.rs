@@ -11,9 +11,7 @@ use polder_format::{PAGE_HEADER_BYTES, PageNo, PageSize};
 use polder_pool::bytes::{PageMut, PageRef};
 use polder_structure::page::{ensure, page_no};
 
-use crate::element::ElementKind;
 use crate::hnsw::node::HIGHEST;
-use crate::metric::Metric;
 use crate::node_id::NodeId;
 use crate::options::HnswOptions;
 use crate::vectors::VectorShape;
@@ -46,14 +44,9 @@ pub(crate) struct Entry {
 
 /// What the page says of the index.
 pub(crate) fn options(page: PageRef<'_>) -> Result<HnswOptions, &'static str> {
-    let element = ElementKind::from_byte(page.u8(at::ELEMENT));
-    let metric = Metric::from_byte(page.u8(at::METRIC));
+    let [element, metric] = [at::ELEMENT, at::METRIC].map(|at| page.u8(at));
     let options = HnswOptions {
-        shape: VectorShape {
-            element: element.ok_or("vectors are of an unknown kind of numbers")?,
-            dimensions: page.u32(at::DIMENSIONS) as usize,
-            metric: metric.ok_or("vectors are compared by an unknown distance")?,
-        },
+        shape: VectorShape::in_page(element, metric, page.u32(at::DIMENSIONS))?,
         links: page.u8(at::LINKS).into(),
         insert_width: page.u32(at::WIDTH) as usize,
     };

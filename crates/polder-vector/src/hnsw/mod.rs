@@ -93,9 +93,9 @@ use polder_structure::create_root;
 use polder_structure::levels::root;
 use polder_structure::page::broken;
 
-use crate::element::VectorRef;
+use crate::element::{VectorBuf, VectorRef};
 use crate::error::VectorError;
-use crate::index::{VectorBuf, VectorIndex};
+use crate::index::VectorIndex;
 use crate::node_id::NodeId;
 use crate::options::{HnswOptions, IndexOptions};
 use crate::search::{Answer, Search};
@@ -225,7 +225,7 @@ impl<T: Translation> HnswIndex<T> {
                 .then(|| found.copy(&self.core.layout))
         })?;
         let kind = self.core.options.shape.element;
-        Ok(vector.flatten().map(|vector| VectorBuf { kind, vector }))
+        Ok(vector.flatten().map(|vector| vector.to_buf(kind)))
     }
 
     /// Whether the page of a node that a caller gives, and no link does, is one of nodes.

@@ -28,9 +28,7 @@ use polder_format::{PAGE_HEADER_BYTES, PageKind, PageNo, PageSize, header_at};
 use polder_pool::bytes::{PageMut, PageRef, Run};
 use polder_structure::page::ensure;
 
-use crate::element::ElementKind;
 use crate::error::VectorError;
-use crate::metric::Metric;
 use crate::node_id::{MOST_SLOTS, NodeId};
 use crate::options::HnswOptions;
 use crate::vectors::{Vector, VectorShape};
@@ -290,14 +288,11 @@ impl<'a> NodePage<'a> {
     /// What is not known of them. That they are allowed is found by [`NodePage::verify_shape`].
     pub(crate) fn options(self) -> Result<HnswOptions, &'static str> {
         let page = self.page;
-        let element = ElementKind::from_byte(page.u8(at::ELEMENT));
-        let element = element.ok_or("vectors are of an unknown kind of numbers")?;
-        let metric = Metric::from_byte(page.u8(at::METRIC));
-        let metric = metric.ok_or("vectors are compared by an unknown distance")?;
-        let dimensions = element.dimensions(page.u32(at::VECTOR_BYTES) as usize);
-        let dimensions = dimensions.ok_or("the last number of a vector is cut off")?;
+        let [element, metric] = [at::ELEMENT, at::METRIC].map(|at| page.u8(at));
+        let bytes = page.u32(at::VECTOR_BYTES);
+        let shape = VectorShape::of_bytes_in_page(element, metric, bytes)?;
         let (links, insert_width) = (page.u8(at::LINKS).into(), page.u32(at::WIDTH) as usize);
-        Ok(HnswOptions { shape: VectorShape { element, dimensions, metric }, links, insert_width })
+        Ok(HnswOptions { shape, links, insert_width })
     }
 
     /// As [`NodePage::verify_shape`], and what lies in the nodes (`HNSW-1` to `HNSW-3`).

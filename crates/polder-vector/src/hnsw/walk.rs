@@ -24,23 +24,19 @@
 use std::cell::Cell;
 use std::cmp::Ordering;
 
-use polder_format::PageId;
 use polder_pool::bytes::PageRef;
-use polder_pool::{
-    AccessHint, Blocked, Interleaved, LinkRef, Loading, PoolError, Restart, Translation,
-};
+use polder_pool::{AccessHint, PoolError, Translation};
 
 use super::meta::Entry;
 use super::node::{NodePage, NodeRef, State};
 use super::{Core, HnswIndex};
 use crate::near::{Near, Nearest};
 use crate::node_id::NodeId;
+use crate::reads::{Look, Reads};
 use crate::search::Filter;
 use crate::vectors::Vector;
 use crate::visited::Visited;
 
-/// Nodes whose state words are asked for together.
-const TOGETHER: usize = 32;
 /// Vectors that are asked for before the first of them is compared.
 const AHEAD: usize = 2;
 
@@ -55,10 +51,6 @@ pub(super) struct Scratch {
     /// Nodes that were compared, with their labels.
     seen: Vec<(NodeId, Sight, u64)>,
     others: Vec<NodeId>,
-    /// Nodes whose page is on its way, each with its flight.
-    awaited: Vec<(usize, NodeId)>,
-    /// Nodes that are to be waited for when no page is on its way.
-    later: Vec<NodeId>,
 }
 
 thread_local! {
@@ -75,8 +67,6 @@ impl Scratch {
             labels: Vec::new(),
             seen: Vec::new(),
             others: Vec::new(),
-            awaited: Vec::new(),
-            later: Vec::new(),
         }
     }
 
@@ -110,7 +100,7 @@ pub(super) struct Judged {
 pub(super) struct Walk<'w, 'p, T: Translation> {
     core: &'w Core,
     index: &'p HnswIndex<T>,
-    way: &'w mut Interleaved<'p, T>,
+    reads: Reads<'w, 'p, T>,
     scratch: &'w mut Scratch,
     query: &'w Vector,
     /// The level that is gone through.
@@ -139,12 +129,12 @@ impl<T: Translation> HnswIndex<T> {
         search: impl FnOnce(&mut Walk<'_, 'p, T>) -> Result<R, PoolError>,
     ) -> Result<R, PoolError> {
         self.space.interleave(AccessHint::Normal, |way| {
-            let (core, index) = (&*self.core, self);
+            let (core, index, reads) = (&*self.core, self, Reads::new(&self.space, way));
             let (level, without_leaving, keeps_all) = (0, false, false);
             search(&mut Walk {
                 core,
                 index,
-                way,
+                reads,
                 scratch,
                 query,
                 level,
@@ -193,9 +183,9 @@ impl<'p, T: Translation> Walk<'_, 'p, T> {
         let links = &mut self.scratch.links;
         links.push(start);
         self.scratch.visited.insert_all(links);
-        let sight = self.wait_for(start, |walk, found| {
-            let distance = walk.core.distance(walk.query, found);
-            Some(Sight { distance, state: found.state() })
+        let sight = self.index.read_node(start, |_, found| {
+            let distance = self.core.distance(self.query, found);
+            Sight { distance, state: found.state() }
         })?;
         let state = sight.map_or(State::Free, |sight| sight.state);
         // One that has left meanwhile still leads to where it was.
@@ -213,9 +203,6 @@ impl<'p, T: Translation> Walk<'_, 'p, T> {
         scratch.visited.clear();
         scratch.nearest.clear(width, self.keeps_all);
         scratch.links.clear();
-        // An error may have left something.
-        scratch.awaited.clear();
-        scratch.later.clear();
     }
 
     /// Goes through the level until the links of the nearest nodes have been read.
@@ -242,8 +229,12 @@ impl<'p, T: Translation> Walk<'_, 'p, T> {
         let (layout, level) = (&self.core.layout, self.level);
         let mut links = std::mem::take(&mut self.scratch.links);
         links.clear();
+        let core = self.core;
         let is_read = level == 0
-            && self.look(node, |_, found| found.links(layout, level, &mut links)).is_ok();
+            && self
+                .reads
+                .read(node, |page| core.expected(page, node).links(layout, 0, &mut links))
+                .is_ok();
         if !is_read {
             links.clear();
             self.index.read_node(node, |nodes, found| {
@@ -260,158 +251,168 @@ impl<'p, T: Translation> Walk<'_, 'p, T> {
 
     /// Compares the nodes of `links`, of which none was seen before.
     fn compare(&mut self) -> Result<(), PoolError> {
-        let links = std::mem::take(&mut self.scratch.links);
-        let done = self.visit_all(
-            &links,
-            |core, node| node.prefetch(&core.layout, core.distances.are_scaled()),
-            |walk, node| walk.sight(node),
-            |walk, node, sight| walk.take(node, sight),
-        );
-        self.scratch.links = links;
-        done
+        let Scratch { links, nearest, .. } = &mut *self.scratch;
+        let by = By { core: self.core, query: self.query, level: self.level };
+        let without_leaving = self.without_leaving;
+        self.reads.each(links, &mut Nearer { by, nearest, without_leaving })
     }
+}
 
-    /// Looks at nodes: asks for what `ask` says of each, some ahead, then looks at it with `see`, and
-    /// hands over what that says something of, in the order in which their pages come.
+impl Core {
+    /// A node, where it is in its page if that has it. Damage is met again, and named, by whoever waits for
+    /// the page.
     #[inline(always)]
-    fn visit_all<R>(
+    fn expected<'a>(&self, page: PageRef<'a>, node: NodeId) -> NodeRef<'a> {
+        match node.is_above() {
+            false => self.layout.lowest(page, node.slot()),
+            true => NodePage::new(page).node(&self.layout, node.slot()),
+        }
+    }
+}
+
+/// By what nodes are compared.
+#[derive(Clone, Copy)]
+struct By<'w> {
+    core: &'w Core,
+    query: &'w Vector,
+    level: u8,
+}
+
+impl By<'_> {
+    /// What is seen of a node that is nearer than this, and so will be a candidate.
+    #[inline(always)]
+    fn sight(self, found: NodeRef<'_>, bound: f32) -> Option<Sight> {
+        let distance = self.core.distance(self.query, found);
+        // Of a damaged vector the distance may be no number.
+        if distance.partial_cmp(&bound) != Some(Ordering::Less) {
+            return None;
+        }
+        // Its links will be read.
+        found.prefetch_links(&self.core.layout, self.level);
+        Some(Sight { distance, state: found.state() })
+    }
+}
+
+/// Nodes that become candidates if they are near enough.
+struct Nearer<'w> {
+    by: By<'w>,
+    nearest: &'w mut Nearest,
+    without_leaving: bool,
+}
+
+impl Look for Nearer<'_> {
+    type Sight = Sight;
+    const AHEAD: usize = AHEAD;
+    const HINT: AccessHint = AccessHint::Normal;
+
+    #[inline(always)]
+    fn prefetch(&self, page: PageRef<'_>, node: NodeId) {
+        let core = self.by.core;
+        let found = core.layout.lowest(page, node.slot());
+        found.prefetch(&core.layout, core.distances.are_scaled());
+    }
+
+    #[inline(always)]
+    fn see(&mut self, page: PageRef<'_>, node: NodeId) -> Result<Option<Sight>, &'static str> {
+        Ok(self.by.sight(self.by.core.expected(page, node), self.nearest.bound()))
+    }
+
+    fn see_surely(
         &mut self,
-        nodes: &[NodeId],
-        ask: impl Fn(&Core, NodeRef<'_>),
-        see: impl Fn(&Self, NodeRef<'_>) -> Option<R> + Copy,
-        mut take: impl FnMut(&mut Self, NodeId, R),
-    ) -> Result<(), PoolError> {
-        for nodes in nodes.chunks(TOGETHER) {
-            let mut expected = [None; TOGETHER];
-            for (page, node) in expected.iter_mut().zip(nodes) {
-                *page = self.way.prefetch(self.link(*node));
-            }
-            let core = self.core;
-            let ask = |page: Option<PageRef<'p>>, node: NodeId| {
-                if let Some(page) = page {
-                    ask(core, core.layout.lowest(page, node.slot()));
-                }
-            };
-            for (page, node) in expected.iter().zip(nodes).take(AHEAD) {
-                ask(*page, *node);
-            }
-            for (i, node) in nodes.iter().enumerate() {
-                if let (Some(page), Some(node)) = (expected.get(i + AHEAD), nodes.get(i + AHEAD)) {
-                    ask(*page, *node);
-                }
-                match self.look(*node, see) {
-                    Ok(Some(seen)) => take(self, *node, seen),
-                    Ok(None) => {}
-                    Err(Restart) => self.await_page(*node),
-                }
-            }
-        }
-        if !self.scratch.awaited.is_empty() {
-            self.land_all(see, &mut take);
-        }
-        // No page is on its way: what waits, waits here (MANY-4).
-        while let Some(node) = self.scratch.later.pop() {
-            if let Some(seen) = self.wait_for(node, see)? {
-                take(self, node, seen);
-            }
-        }
-        Ok(())
+        page: PageRef<'_>,
+        node: NodeId,
+    ) -> Result<Option<Sight>, &'static str> {
+        let bound = self.nearest.bound();
+        Ok(self.by.core.node_in(page, node, |_, found| self.by.sight(found, bound))?.flatten())
     }
 
-    /// A node could not be read: its page is asked of the device, or waited for later.
-    #[cold]
-    fn await_page(&mut self, node: NodeId) {
-        if let Blocked::Missing(page, parent) = self.way.blocked()
-            && let Loading::Flies(flight) = self.way.load(page, parent)
-        {
-            self.scratch.awaited.push((flight, node));
-            return;
-        }
-        self.scratch.later.push(node);
-    }
-
-    /// Looks at those whose pages are on their way, as they come.
-    #[cold]
-    fn land_all<R>(
-        &mut self,
-        see: impl Fn(&Self, NodeRef<'_>) -> Option<R> + Copy,
-        take: &mut impl FnMut(&mut Self, NodeId, R),
-    ) {
-        self.way.hand_over(false);
-        while let Some((landed, pin)) = self.way.land(true) {
-            let mut awaited = std::mem::take(&mut self.scratch.awaited);
-            awaited.retain(|(flight, node)| {
-                if *flight != landed {
-                    return true;
-                }
-                // An error is met again by whoever waits for the page.
-                match pin.as_ref().ok().and_then(|_| self.look(*node, see).ok()) {
-                    Some(Some(seen)) => take(self, *node, seen),
-                    Some(None) => {}
-                    None => self.scratch.later.push(*node),
-                }
-                false
-            });
-            self.scratch.awaited = awaited;
-        }
-        debug_assert!(self.scratch.awaited.is_empty(), "a flight has landed that was not open");
-    }
-
-    /// A node that was compared becomes a candidate if it is near enough.
     #[inline(always)]
     fn take(&mut self, node: NodeId, Sight { distance, state }: Sight) {
         if state == State::Free || state == State::Leaving && self.without_leaving {
             return;
         }
-        let nearest = &mut self.scratch.nearest;
-        if distance < nearest.bound() {
-            nearest.insert(Near { distance, node }, state == State::Live);
+        if distance < self.nearest.bound() {
+            self.nearest.insert(Near { distance, node }, state == State::Live);
         }
     }
+}
+
+/// Nodes that are near enough, with their labels, which are to be judged.
+struct Labelled<'w> {
+    by: By<'w>,
+    bound: f32,
+    seen: &'w mut Vec<(NodeId, Sight, u64)>,
+}
+
+impl Look for Labelled<'_> {
+    type Sight = (Sight, u64);
+    const AHEAD: usize = AHEAD;
+    const HINT: AccessHint = AccessHint::Normal;
 
     #[inline(always)]
-    fn link(&self, node: NodeId) -> LinkRef<'p> {
-        LinkRef::Id(PageId::new(self.index.space.id(), node.page()))
+    fn prefetch(&self, page: PageRef<'_>, node: NodeId) {
+        let layout = &self.by.core.layout;
+        layout.lowest(page, node.slot()).prefetch(layout, true);
     }
 
-    /// What is seen of a node that is near enough to be a candidate.
     #[inline(always)]
-    fn sight(&self, found: NodeRef<'_>) -> Option<Sight> {
-        let distance = self.core.distance(self.query, found);
-        // Of a damaged vector the distance may be no number.
-        if distance.partial_cmp(&self.scratch.nearest.bound()) != Some(Ordering::Less) {
-            return None;
-        }
-        // It will be a candidate, and its links will be read.
-        found.prefetch_links(&self.core.layout, self.level);
-        Some(Sight { distance, state: found.state() })
-    }
-
-    /// What is seen of a node, for which it may wait. `None` if it is not there, or nothing is.
-    fn wait_for<R>(
-        &self,
-        node: NodeId,
-        see: impl Fn(&Self, NodeRef<'_>) -> Option<R>,
-    ) -> Result<Option<R>, PoolError> {
-        Ok(self.index.read_node(node, |_, found| see(self, found))?.flatten())
-    }
-
-    /// What `see` makes of a node, whose page is here and does not change.
-    #[inline(always)]
-    fn look<R>(
+    fn see(
         &mut self,
+        page: PageRef<'_>,
         node: NodeId,
-        see: impl FnOnce(&Self, NodeRef<'_>) -> R,
-    ) -> Result<R, Restart> {
-        let page = self.way.visit(self.link(node))?;
-        // Damage is met again, and named, by whoever waits for the page.
-        let found = match node.is_above() {
-            false => self.core.layout.lowest(page.page(), node.slot()),
-            true => NodePage::new(page.page()).node(&self.core.layout, node.slot()),
-        };
-        let seen = see(self, found);
-        page.validate()?;
-        Ok(seen)
+    ) -> Result<Option<(Sight, u64)>, &'static str> {
+        let found = self.by.core.expected(page, node);
+        Ok(self.by.sight(found, self.bound).map(|sight| (sight, found.label())))
+    }
+
+    fn see_surely(
+        &mut self,
+        page: PageRef<'_>,
+        node: NodeId,
+    ) -> Result<Option<(Sight, u64)>, &'static str> {
+        let sight = self.by.core.node_in(page, node, |_, found| {
+            self.by.sight(found, self.bound).map(|sight| (sight, found.label()))
+        });
+        Ok(sight?.flatten())
+    }
+
+    #[inline(always)]
+    fn take(&mut self, node: NodeId, (sight, label): (Sight, u64)) {
+        self.seen.push((node, sight, label));
+    }
+}
+
+/// Labels of nodes.
+struct Labels<'w> {
+    core: &'w Core,
+    labels: &'w mut Vec<(NodeId, u64)>,
+}
+
+impl Look for Labels<'_> {
+    type Sight = u64;
+    const AHEAD: usize = AHEAD;
+    const HINT: AccessHint = AccessHint::Normal;
+
+    #[inline(always)]
+    fn prefetch(&self, page: PageRef<'_>, node: NodeId) {
+        let layout = &self.core.layout;
+        layout.lowest(page, node.slot()).prefetch_tail(layout);
+    }
+
+    #[inline(always)]
+    fn see(&mut self, page: PageRef<'_>, node: NodeId) -> Result<Option<u64>, &'static str> {
+        let found = self.core.expected(page, node);
+        Ok((found.state() != State::Free).then(|| found.label()))
+    }
+
+    fn see_surely(&mut self, page: PageRef<'_>, node: NodeId) -> Result<Option<u64>, &'static str> {
+        let label = |found: NodeRef<'_>| (found.state() != State::Free).then(|| found.label());
+        Ok(self.core.node_in(page, node, |_, found| label(found))?.flatten())
+    }
+
+    #[inline(always)]
+    fn take(&mut self, node: NodeId, label: u64) {
+        self.labels.push((node, label));
     }
 }
 
@@ -444,19 +445,13 @@ impl<T: Translation> Walk<'_, '_, T> {
 
     /// Compares the nodes of `links`.
     fn compare_filtered(&mut self, filter: &dyn Filter) -> Result<Judged, PoolError> {
-        let links = std::mem::take(&mut self.scratch.links);
-        self.scratch.seen.clear();
-        let done = self.visit_all(
-            &links,
-            |core, node| node.prefetch(&core.layout, true),
-            |walk, node| walk.sight(node).map(|sight| (sight, node.label())),
-            |walk, node, (sight, label)| walk.scratch.seen.push((node, sight, label)),
-        );
-        self.scratch.links = links;
+        let Scratch { links, nearest, seen, .. } = &mut *self.scratch;
+        seen.clear();
+        let by = By { core: self.core, query: self.query, level: self.level };
+        let done = self.reads.each(links, &mut Labelled { by, bound: nearest.bound(), seen });
         let mut judged = Judged::default();
         // No page is on its way (MANY-4).
-        let Scratch { seen, nearest, .. } = &mut *self.scratch;
-        for (node, sight, label) in seen {
+        for (node, sight, label) in &*seen {
             // Of what has left the label may be one that nothing has.
             let is_match = sight.state == State::Live && filter.matches(*label);
             judged.seen += 1;
@@ -512,19 +507,13 @@ impl<T: Translation> Walk<'_, '_, T> {
 
     /// Adds those of `judged` that match to `links`. The others are in `others`.
     fn judge(&mut self, filter: &dyn Filter) -> Result<(), PoolError> {
-        let judged = std::mem::take(&mut self.scratch.judged);
-        self.scratch.labels.clear();
-        self.scratch.others.clear();
-        let seen = self.visit_all(
-            &judged,
-            |core, node| node.prefetch_tail(&core.layout),
-            |_, node| (node.state() != State::Free).then(|| node.label()),
-            |walk, node, label| walk.scratch.labels.push((node, label)),
-        );
-        self.scratch.judged = judged;
+        let Scratch { judged, labels, links, others, .. } = &mut *self.scratch;
+        labels.clear();
+        others.clear();
+        let core = self.core;
+        let seen = self.reads.each(judged, &mut Labels { core, labels });
         // No page is on its way (MANY-4).
-        let Scratch { labels, links, others, .. } = &mut *self.scratch;
-        for (node, label) in labels {
+        for (node, label) in &*labels {
             match filter.matches(*label) {
                 true => links.push(*node),
                 false => others.push(*node),

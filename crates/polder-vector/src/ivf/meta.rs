@@ -9,8 +9,6 @@ use polder_pool::bytes::{PageMut, PageRef};
 use polder_structure::page::{ensure, page_no};
 
 use super::Layouts;
-use crate::element::ElementKind;
-use crate::metric::Metric;
 use crate::options::IvfOptions;
 use crate::vectors::VectorShape;
 
@@ -31,14 +29,9 @@ mod at {
 
 /// What the page says of the index.
 pub(super) fn options(page: PageRef<'_>) -> Result<IvfOptions, &'static str> {
-    let element = ElementKind::from_byte(page.u8(at::ELEMENT));
-    let metric = Metric::from_byte(page.u8(at::METRIC));
+    let [element, metric] = [at::ELEMENT, at::METRIC].map(|at| page.u8(at));
     let options = IvfOptions {
-        shape: VectorShape {
-            element: element.ok_or("vectors are of an unknown kind of numbers")?,
-            dimensions: page.u32(at::DIMENSIONS) as usize,
-            metric: metric.ok_or("vectors are compared by an unknown distance")?,
-        },
+        shape: VectorShape::in_page(element, metric, page.u32(at::DIMENSIONS))?,
         lists: page.u32(at::LISTS) as usize,
     };
     let size = PageSize::new(page.size() as u32).expect("a page was made with a PageSize");

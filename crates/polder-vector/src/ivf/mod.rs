@@ -98,9 +98,9 @@ use polder_structure::levels::root;
 use polder_structure::page::broken;
 use polder_structure::{create_root, edit};
 
-use crate::element::VectorRef;
+use crate::element::{VectorBuf, VectorRef};
 use crate::error::VectorError;
-use crate::index::{VectorBuf, VectorIndex};
+use crate::index::VectorIndex;
 use crate::node_id::NodeId;
 use crate::options::{IndexOptions, IvfOptions};
 use crate::search::{Answer, Search};
@@ -322,7 +322,7 @@ impl<T: Translation> IvfIndex<T> {
             Ok(vector)
         })?;
         let kind = self.core.options.shape.element;
-        Ok(vector.map(|vector| VectorBuf { kind, vector }))
+        Ok(vector.map(|vector| vector.to_buf(kind)))
     }
 
     /// The lists of vectors.

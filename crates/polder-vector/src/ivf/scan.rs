@@ -13,7 +13,6 @@ use polder_structure::page::broken;
 
 use super::entries::{EntriesPage, Layout};
 use crate::best::{Best, Compared};
-use crate::near::order_of;
 use crate::node_id::NodeId;
 use crate::search::Search;
 use crate::vectors::Vector;
@@ -145,7 +144,7 @@ impl<'q> Comparison<'q> {
         let (layout, query, bound) = (scan.layout, self.query, self.best.bound());
         let (near, labels) = (&mut self.near, &mut self.labels);
         let compare = |entries: EntriesPage<'_>, slot: usize, near: &mut Vec<Compared>| {
-            let order = order_of(entries.distance(layout, query, slot));
+            let order = Best::order(entries.distance(layout, query, slot));
             if order <= bound {
                 let node = NodeId::new(number, 0, slot);
                 near.extend(node.map(|node| (order, entries.label(slot), node)));

@@ -28,10 +28,11 @@
 //! numbers of a code (`distance/`). A code can be taken as a query itself: so codes are compared with
 //! each other.
 
-use polder_pool::bytes::{OVERRUN_BYTES, Run};
+use polder_pool::bytes::Run;
 
 use crate::distance::Kernel;
 use crate::metric::Metric;
+use crate::padded::Padded;
 use crate::vectors::{Vector, VectorShape};
 
 use super::rotation::Rotation;
@@ -71,9 +72,7 @@ pub(super) struct Residual {
 /// The code of a vector, and what a distance needs beside it.
 #[derive(Debug, Clone)]
 pub(super) struct Code {
-    /// Its bytes, and padding.
-    words: Vec<u64>,
-    bytes: usize,
+    bytes: Padded,
     pub(super) parts: Parts,
 }
 
@@ -89,9 +88,8 @@ pub(super) struct Parts {
 /// What is compared with codes.
 #[derive(Debug)]
 pub(super) struct CodeQuery {
-    /// A byte of each dimension, in the order in which codes are unpacked, and padding.
-    words: Vec<u64>,
-    bytes: usize,
+    /// A byte of each dimension, in the order in which codes are unpacked.
+    bytes: Padded,
     /// What one of these stands for, with the sign and the factor of the metric.
     step: f32,
     /// Taken away from each sum, since numbers of a code are not zero in the middle.
@@ -103,18 +101,11 @@ pub(super) struct CodeQuery {
 impl Code {
     /// A copy of a code that lies in a page.
     pub(super) fn copy_of(run: Run<'_>, parts: Parts) -> Code {
-        let mut words = vec![0; (run.len() + OVERRUN_BYTES).div_ceil(8)];
-        run.copy_to(&mut words);
-        Code { words, bytes: run.len(), parts }
-    }
-
-    pub(super) fn run(&self) -> Run<'_> {
-        Run::of(&self.words).part(0, self.bytes)
+        Code { bytes: Padded::copy_of(run), parts }
     }
 
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        let bytes = self.words.iter().flat_map(|word| word.to_ne_bytes());
-        bytes.take(self.bytes).collect()
+        self.bytes.to_bytes()
     }
 }
 
@@ -122,13 +113,12 @@ impl CodeQuery {
     /// How far the vector of a code is, about.
     #[inline(always)]
     pub(super) fn estimate(&self, code: Run<'_>, parts: Parts) -> f32 {
-        let query = Run::of(&self.words).part(0, self.bytes);
-        let product = self.kernel.sum(code, query) - self.middle;
+        let product = self.kernel.sum(code, self.bytes.run()) - self.middle;
         self.base + parts.addend + parts.factor * (self.step * product)
     }
 
     pub(super) fn estimate_of(&self, code: &Code) -> f32 {
-        self.estimate(code.run(), code.parts)
+        self.estimate(code.bytes.run(), code.parts)
     }
 }
 
@@ -164,7 +154,7 @@ impl Coder {
             let (at, shift) = self.place(dimension);
             bytes[at] |= number << shift;
         }
-        Code { bytes: bytes.len(), words: words(&bytes), parts: Parts { addend, factor } }
+        Code { bytes: Padded::of(&bytes), parts: Parts { addend, factor } }
     }
 
     /// Asks for what is near to a vector.
@@ -204,8 +194,8 @@ impl Coder {
         }
         let sign = if self.shape.metric == Metric::L2 { -2.0 } else { -1.0 };
         let middle = sum as f32 * self.middle();
-        let (bytes, words, kernel) = (bytes.len(), words(&bytes), self.kernel);
-        CodeQuery { words, bytes, step: sign * step, middle, base, kernel }
+        let (bytes, kernel) = (Padded::of(&bytes), self.kernel);
+        CodeQuery { bytes, step: sign * step, middle, base, kernel }
     }
 
     /// Half of the greatest number of a dimension.
@@ -254,17 +244,6 @@ impl Coder {
 
 fn product(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
-}
-
-/// These bytes as words, with padding.
-fn words(bytes: &[u8]) -> Vec<u64> {
-    let mut words = vec![0_u64; (bytes.len() + OVERRUN_BYTES).div_ceil(8)];
-    for (word, bytes) in words.iter_mut().zip(bytes.chunks(8)) {
-        let mut eight = [0; 8];
-        eight[..bytes.len()].copy_from_slice(bytes);
-        *word = u64::from_ne_bytes(eight);
-    }
-    words
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ impl Kind {
 
     /// How its pages are read. Nodes are many, and each is seldom come to: their pages leave memory before
     /// those of codes.
-    pub(super) fn hint(self) -> AccessHint {
+    pub(super) const fn hint(self) -> AccessHint {
         match self {
             Kind::Codes => AccessHint::Normal,
             Kind::Nodes => AccessHint::Scan,

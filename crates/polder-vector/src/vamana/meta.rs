@@ -24,8 +24,6 @@ use polder_pool::bytes::{PageMut, PageRef};
 use polder_structure::page::{ensure, page_no};
 
 use super::layout::{CENTRE, Kind, meta_bytes};
-use crate::element::ElementKind;
-use crate::metric::Metric;
 use crate::node_id::NodeId;
 use crate::options::VamanaOptions;
 use crate::random::mix;
@@ -92,14 +90,9 @@ impl Centre {
 
 /// What the page says of the index.
 pub(super) fn options(page: PageRef<'_>) -> Result<VamanaOptions, &'static str> {
-    let element = ElementKind::from_byte(page.u8(at::ELEMENT));
-    let metric = Metric::from_byte(page.u8(at::METRIC));
+    let [element, metric] = [at::ELEMENT, at::METRIC].map(|at| page.u8(at));
     let options = VamanaOptions {
-        shape: VectorShape {
-            element: element.ok_or("vectors are of an unknown kind of numbers")?,
-            dimensions: page.u32(at::DIMENSIONS) as usize,
-            metric: metric.ok_or("vectors are compared by an unknown distance")?,
-        },
+        shape: VectorShape::in_page(element, metric, page.u32(at::DIMENSIONS))?,
         links: page.u8(at::LINKS).into(),
         insert_width: page.u32(at::WIDTH) as usize,
         code_bits: page.u8(at::BITS).into(),

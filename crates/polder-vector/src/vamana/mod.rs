@@ -68,7 +68,7 @@
 //! | `layout.rs` | where in pages everything lies |
 //! | `meta.rs` | the first page |
 //! | `slots.rs`, `entry.rs`, `node.rs` | pages of codes and of nodes |
-//! | `reads.rs`, `walk.rs` | going through the graph |
+//! | `walk.rs`, `look.rs` | going through the graph |
 //! | `search.rs`, `filtered.rs` | searches |
 //! | `scan.rs` | going through all entries, or all nodes |
 //! | `prune.rs` | which of many to link with |
@@ -83,11 +83,11 @@ mod filtered;
 mod insert;
 mod layout;
 mod link;
+mod look;
 mod meta;
 mod node;
 mod places;
 mod prune;
-mod reads;
 mod remove;
 mod room;
 mod rotation;
@@ -108,9 +108,9 @@ use polder_structure::create_root;
 use polder_structure::levels::root;
 use polder_structure::page::broken;
 
-use crate::element::VectorRef;
+use crate::element::{VectorBuf, VectorRef};
 use crate::error::VectorError;
-use crate::index::{VectorBuf, VectorIndex};
+use crate::index::VectorIndex;
 use crate::node_id::NodeId;
 use crate::options::{IndexOptions, VamanaOptions};
 use crate::search::{Answer, Search};
@@ -255,7 +255,7 @@ impl<T: Translation> VamanaIndex<T> {
             is_it.then(|| slot.copy(&self.core.layout))
         })?;
         let kind = self.core.options.shape.element;
-        Ok(vector.flatten().map(|vector| VectorBuf { kind, vector }))
+        Ok(vector.flatten().map(|vector| vector.to_buf(kind)))
     }
 
     /// The node of an entry that a caller gives, and no link does, if it has this label.

@@ -5,11 +5,12 @@ use polder_pool::{AccessHint, PoolError, Translation};
 
 use super::code::{Code, CodeQuery};
 use super::layout::Kind;
-use super::reads::{Look, Reads};
+use super::look::{At, LookAtSlot};
 use super::slots::{Slot, State};
 use super::{Core, VamanaIndex};
 use crate::metric::Metric;
 use crate::node_id::NodeId;
+use crate::reads::Reads;
 use crate::vectors::Vector;
 
 /// By how much nearer (`alpha` in the paper), of distances that grow with the square of how far vectors
@@ -97,8 +98,8 @@ struct Codes<'c> {
     codes: Vec<(NodeId, Code)>,
 }
 
-impl Look for Codes<'_> {
-    type Sight = Option<Code>;
+impl LookAtSlot for Codes<'_> {
+    type Sight = Code;
     const KIND: Kind = Kind::Codes;
 
     fn see(&mut self, _: NodeId, slot: Slot<'_>) -> Option<Code> {
@@ -106,8 +107,8 @@ impl Look for Codes<'_> {
         (slot.state() != State::Free).then(|| Code::copy_of(slot.code(layout), slot.parts()))
     }
 
-    fn take(&mut self, entry: NodeId, code: Option<Code>) {
-        self.codes.extend(code.map(|code| (entry, code)));
+    fn take(&mut self, entry: NodeId, code: Code) {
+        self.codes.push((entry, code));
     }
 }
 
@@ -116,7 +117,8 @@ impl<T: Translation> VamanaIndex<T> {
     pub(super) fn codes(&self, entries: &[NodeId]) -> Result<Vec<(NodeId, Code)>, PoolError> {
         let mut look = Codes { core: &self.core, codes: Vec::with_capacity(entries.len()) };
         self.space.interleave(AccessHint::Normal, |way| {
-            Reads::new(&self.space, &self.core.layout, way).each(entries, &mut look)
+            let mut look = At(&self.core.layout, &mut look);
+            Reads::new(&self.space, way).each(entries, &mut look)
         })?;
         Ok(look.codes)
     }

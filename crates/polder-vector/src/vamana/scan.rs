@@ -9,8 +9,8 @@ use polder_structure::levels::root;
 use polder_structure::page::broken;
 
 use super::layout::Kind;
+use super::look::{At, LookAtSlot};
 use super::meta;
-use super::reads::{Look, Reads};
 use super::slots::{Slot, SlotPage, State};
 use super::walk::{Seen, Sought};
 use super::{Core, VamanaIndex};
@@ -20,6 +20,7 @@ use crate::error::VectorError;
 use crate::near::order_of;
 use crate::node_id::NodeId;
 use crate::pages::for_each_page;
+use crate::reads::Reads;
 use crate::search::{Answer, Search};
 use crate::vectors::Vector;
 
@@ -49,10 +50,8 @@ impl<T: Translation> VamanaIndex<T> {
         for_each_page(&self.space, |page| {
             let bound = best.bound();
             self.live(Kind::Nodes, page, &mut near, |_, slot| {
-                let distance = self.core.distance(&vector, slot);
-                let order = order_of(distance);
-                // Of a damaged vector the distance may be no number.
-                (order <= bound && !distance.is_nan())
+                let order = Best::order(self.core.distance(&vector, slot));
+                (order <= bound)
                     .then(|| slot.partner().map(|entry| (order, slot.label(), entry)))?
             })?;
             near.drain(..).for_each(|one| best.insert(one));
@@ -120,7 +119,7 @@ impl<T: Translation> VamanaIndex<T> {
             let places: Vec<NodeId> = nodes.iter().map(|(_, node, ..)| *node).collect();
             let mut look = Exact { core, vector, nodes, near: Vec::with_capacity(nodes.len()) };
             self.space.interleave(AccessHint::Scan, |way| {
-                Reads::new(&self.space, &core.layout, way).each(&places, &mut look)
+                Reads::new(&self.space, way).each(&places, &mut At(&core.layout, &mut look))
             })?;
             for one in look.near {
                 if one.0 <= best.bound() {
@@ -217,8 +216,8 @@ struct Exact<'e> {
     near: Vec<Compared>,
 }
 
-impl Look for Exact<'_> {
-    type Sight = Option<Compared>;
+impl LookAtSlot for Exact<'_> {
+    type Sight = Compared;
     const KIND: Kind = Kind::Nodes;
 
     fn see(&mut self, node: NodeId, slot: Slot<'_>) -> Option<Compared> {
@@ -227,11 +226,10 @@ impl Look for Exact<'_> {
         let (_, _, entry, label) = self.nodes[at];
         let is_it =
             slot.partner() == Some(entry) && slot.label() == label && slot.state() == State::Live;
-        let distance = self.core.distance(self.vector, slot);
-        (is_it && !distance.is_nan()).then(|| (order_of(distance), label, entry))
+        is_it.then(|| (Best::order(self.core.distance(self.vector, slot)), label, entry))
     }
 
-    fn take(&mut self, _: NodeId, sight: Option<Compared>) {
-        self.near.extend(sight);
+    fn take(&mut self, _: NodeId, sight: Compared) {
+        self.near.push(sight);
     }
 }

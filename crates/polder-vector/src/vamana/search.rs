@@ -11,7 +11,6 @@ use super::walk::{Expanded, Walk};
 use crate::best::Best;
 use crate::element::VectorRef;
 use crate::error::VectorError;
-use crate::near::order_of;
 use crate::node_id::NodeId;
 use crate::search::{Answer, Found, Search};
 
@@ -87,10 +86,9 @@ impl<T: Translation> Walk<'_, '_, T> {
         }
         let mut best = Best::new(search);
         for Expanded { entry, label, state, distance, .. } in self.expanded() {
-            let order = order_of(*distance);
+            let order = Best::order(*distance);
             let is_match = || search.filter.is_none_or(|filter| filter.matches(*label));
-            // Of a damaged vector the distance may be no number.
-            if *state == State::Live && !distance.is_nan() && order <= best.bound() && is_match() {
+            if *state == State::Live && order <= best.bound() && is_match() {
                 best.insert((order, *label, *entry));
             }
         }

@@ -24,8 +24,6 @@ use polder_pool::bytes::{PageMut, PageRef};
 use polder_structure::page::{ensure, page_no};
 
 use super::layout::{Kind, Layout, PLACES};
-use crate::element::ElementKind;
-use crate::metric::Metric;
 use crate::node_id::NodeId;
 use crate::options::VamanaOptions;
 use crate::vectors::VectorShape;
@@ -129,17 +127,9 @@ impl<'a> SlotPage<'a> {
     /// What every page of this kind must be, whichever its index is.
     pub(super) fn verify(self, kind: Kind) -> Result<Layout, &'static str> {
         let page = self.page;
-        let element = ElementKind::from_byte(page.u8(at::FORM + 5));
-        let element = element.ok_or("vectors are of an unknown kind of numbers")?;
-        let metric = Metric::from_byte(page.u8(at::FORM + 6));
-        let metric = metric.ok_or("vectors are compared by an unknown distance")?;
-        let dimensions = element.dimensions(page.u32(at::FORM) as usize);
+        let [element, metric] = [at::FORM + 5, at::FORM + 6].map(|at| page.u8(at));
         let options = VamanaOptions {
-            shape: VectorShape {
-                element,
-                dimensions: dimensions.ok_or("the last number of a vector is cut off")?,
-                metric,
-            },
+            shape: VectorShape::of_bytes_in_page(element, metric, page.u32(at::FORM))?,
             links: page.u8(at::FORM + 4).into(),
             insert_width: page.u32(at::WIDTH) as usize,
             code_bits: page.u8(at::FORM + 7).into(),

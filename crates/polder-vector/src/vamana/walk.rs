@@ -25,11 +25,12 @@ use polder_pool::{AccessHint, PoolError, Translation};
 
 use super::code::{CodeQuery, Residual};
 use super::layout::Kind;
-use super::reads::{Look, Reads};
+use super::look::{At, LookAtSlot};
 use super::slots::{Slot, State};
 use super::{Core, VamanaIndex, meta};
 use crate::near::{Near, Nearest};
 use crate::node_id::NodeId;
+use crate::reads::Reads;
 use crate::search::Filter;
 use crate::vectors::Vector;
 use crate::visited::Visited;
@@ -146,12 +147,12 @@ impl<T: Translation> VamanaIndex<T> {
         search: impl FnOnce(&mut Walk<'_, 'p, T>) -> Result<R, PoolError>,
     ) -> Result<R, PoolError> {
         let mut scratch = SCRATCH.take().unwrap_or_default();
-        let (space, layout) = (&self.space, &self.core.layout);
+        let space = &self.space;
         // Nodes are many, and each is seldom come to: their pages leave memory before those of codes.
         let result = space.interleave(AccessHint::Normal, |often| {
             space.interleave(AccessHint::Scan, |once| {
-                let entries = Reads::new(space, layout, often);
-                let nodes = Reads::new(space, layout, once);
+                let entries = Reads::new(space, often);
+                let nodes = Reads::new(space, once);
                 let (index, scratch, about) = (self, &mut *scratch, About::Distances);
                 search(&mut Walk { index, entries, nodes, scratch, sought, filter, about })
             })
@@ -187,20 +188,18 @@ struct Entries<'e> {
     seen: &'e mut Vec<Seen>,
 }
 
-impl Look for Entries<'_> {
+impl LookAtSlot for Entries<'_> {
     type Sight = Seen;
     const KIND: Kind = Kind::Codes;
 
     #[inline(always)]
-    fn see(&mut self, entry: NodeId, slot: Slot<'_>) -> Seen {
-        self.sought.see(self.core, entry, slot)
+    fn see(&mut self, entry: NodeId, slot: Slot<'_>) -> Option<Seen> {
+        Some(self.sought.see(self.core, entry, slot)).filter(|seen| seen.state != State::Free)
     }
 
     #[inline(always)]
     fn take(&mut self, _: NodeId, seen: Seen) {
-        if seen.state != State::Free {
-            self.seen.push(seen);
-        }
+        self.seen.push(seen);
     }
 }
 
@@ -218,11 +217,11 @@ struct Nodes<'n> {
     vectors: &'n mut Vec<Vector>,
 }
 
-impl Look for Nodes<'_> {
-    type Sight = Option<(Expanded, Option<Vector>)>;
+impl LookAtSlot for Nodes<'_> {
+    type Sight = (Expanded, Option<Vector>);
     const KIND: Kind = Kind::Nodes;
 
-    fn see(&mut self, node: NodeId, slot: Slot<'_>) -> Self::Sight {
+    fn see(&mut self, node: NodeId, slot: Slot<'_>) -> Option<Self::Sight> {
         self.fresh.clear();
         // VAMANA-2
         let entry = slot.partner().filter(|_| slot.state() != State::Free)?;
@@ -246,12 +245,10 @@ impl Look for Nodes<'_> {
         Some((expanded, vector))
     }
 
-    fn take(&mut self, _: NodeId, sight: Self::Sight) {
-        if let Some((expanded, vector)) = sight {
-            self.links.append(self.fresh);
-            self.expanded.push(expanded);
-            self.vectors.extend(vector);
-        }
+    fn take(&mut self, _: NodeId, (expanded, vector): Self::Sight) {
+        self.links.append(self.fresh);
+        self.expanded.push(expanded);
+        self.vectors.extend(vector);
     }
 }
 
@@ -287,13 +284,13 @@ impl<T: Translation> Walk<'_, '_, T> {
         let Scratch { beam, nodes, links, fresh, seen, expanded, vectors, .. } = scratch;
         seen.clear();
         let mut look = Entries { core, sought: self.sought, seen };
-        self.entries.each(beam, &mut look)?;
+        self.entries.each(beam, &mut At(&core.layout, &mut look))?;
         nodes.clear();
         nodes.extend(seen.iter().filter_map(|seen| seen.node));
         links.clear();
         let (vector, about, wanted) = (&self.sought.vector, self.about, &**seen);
         let mut look = Nodes { core, vector, about, wanted, fresh, links, expanded, vectors };
-        self.nodes.each(nodes, &mut look)?;
+        self.nodes.each(nodes, &mut At(&core.layout, &mut look))?;
         let expanded = nodes.len();
         Ok(Some(Step { expanded, ..self.look_at_links()? }))
     }
@@ -304,7 +301,7 @@ impl<T: Translation> Walk<'_, '_, T> {
         visited.get_or_insert_with(Visited::new).insert_all(links);
         seen.clear();
         let mut look = Entries { core: &self.index.core, sought: self.sought, seen };
-        self.entries.each(links, &mut look)?;
+        self.entries.each(links, &mut At(&self.index.core.layout, &mut look))?;
         let mut step = Step { seen: seen.len(), ..Step::default() };
         // No page is on its way (MANY-4).
         for Seen { entry, label, state, estimate, .. } in &*seen {

@@ -4,70 +4,100 @@ use polder_format::PageSize;
 use polder_pool::{Array, FileState, Pool};
 use polder_testkit::pools::{disk, tight};
 use polder_vector::{
-    ElementKind, HnswIndex, HnswOptions, KINDS, Metric, NodeId, Search, VectorError, VectorShape,
+    ElementKind, HnswIndex, HnswOptions, KINDS, Metric, NodeId, Search, VectorError, VectorIndex,
+    VectorRef, VectorShape,
 };
 
 use crate::support::*;
 
-#[test]
-fn vectors_that_are_none_of_the_index() {
-    let disk = disk();
+pub fn says(error: VectorError, text: &str) {
+    assert_eq!(error.to_string(), text);
+}
+
+fn vectors_that_are_none_of_the_index<F: Family>() {
     let shape = VectorShape { metric: Metric::Cosine, ..l2(3) };
-    let (_pool, index) = new_index::<Array>(&disk, PageSize::MIN, &HnswOptions::new(shape), 1);
-    let node = index.insert(1, &[1.0_f32, 2.0, 3.0]).unwrap();
-    let says = |error: VectorError, text: &str| assert_eq!(error.to_string(), text);
-    says(
-        index.insert(2, &[1.0_f32, 2.0]).unwrap_err(),
+    let (_pool, index) = new_small::<F, Array>(&disk(), PageSize::MIN, shape, 1);
+    let node = insert(&index, 1, &[1.0_f32, 2.0, 3.0]);
+    let refused = |vector: VectorRef<'_>, text: &str| {
+        says(VectorIndex::insert(&index, 2, vector).unwrap_err(), text);
+        let search = Search::new(1, 10);
+        says(VectorIndex::search(&index, vector, &search).unwrap_err(), text);
+        says(VectorIndex::search_exact(&index, vector, &search).unwrap_err(), text);
+    };
+    refused(
+        (&[1.0_f32, 2.0]).into(),
         "the vector has 2 dimensions, and the index is for vectors of 3",
     );
-    says(
-        index.search(&[1.0_f32, f32::NAN, 2.0], &Search::new(1, 10)).unwrap_err(),
+    refused(
+        (&[1.0_f32, f32::NAN, 2.0]).into(),
         "dimension 1 of the vector is NaN, which has no distance to anything",
     );
-    says(
-        index.insert(2, &[f32::INFINITY, 1.0, 2.0]).unwrap_err(),
+    refused(
+        (&[f32::INFINITY, 1.0, 2.0]).into(),
         "dimension 0 of the vector is inf, which has no distance to anything",
     );
-    says(
-        index.search_exact(&[0.0_f32; 3], &Search::new(1, 0)).unwrap_err(),
+    refused(
+        (&[0.0_f32; 3]).into(),
         "all dimensions of the vector are zero: it has no direction, which the cosine is about",
     );
-    says(
-        index.insert(2, &[1_i8, 2, 3]).unwrap_err(),
-        "the vector is of i8, and the index is for vectors of f32",
+    refused((&[1_i8, 2, 3]).into(), "the vector is of i8, and the index is for vectors of f32");
+    refused(
+        (&[1e30_f32, 0.0, 0.0]).into(),
+        "the length of the vector is 1.0000000150474662e30, and must be 1e-18 to 9e18",
     );
-    assert_eq!(index.get(1, node).unwrap().unwrap().elements::<i8>(), None);
-    for search in [Search::new(3, 10), Search::new(3, 10).filter(&|label| label > 0)] {
+    let there = VectorIndex::get(&index, 1, node).unwrap().unwrap();
+    assert_eq!(there.elements::<i8>(), None);
+    for wanted in [Search::new(3, 10), Search::new(3, 10).filter(&|label| label > 0)] {
+        let wanted = wanted.within(f32::NAN);
         says(
-            index.search(&[1.0_f32, 2.0, 3.0], &search.within(f32::NAN)).unwrap_err(),
+            VectorIndex::search(&index, there.view(), &wanted).unwrap_err(),
             "the distance within which vectors are to be found is NaN",
         );
     }
     assert_sound(&index, 1);
-    assert_eq!(search(&index, &[1.0_f32, 2.0, 3.0], 0, 10), []);
-    says(
-        index.insert(2, &[1e30_f32, 0.0, 0.0]).unwrap_err(),
-        "the length of the vector is 1.0000000150474662e30, and must be 1e-18 to 9e18",
-    );
+    assert_eq!(search(&index, there.view(), 0, 10), []);
     // As short and as long as vectors can be: their directions are known all the same.
     for (label, number) in [(2, 2e-18_f32), (3, 6e18)] {
         let vector = [number, 0.0, number];
-        let node = index.insert(label, &vector).unwrap();
+        let node = insert(&index, label, &vector);
         assert_eq!(get(&index, label, node), Some(vector.to_vec()));
-        for found in [search(&index, &vector, 3, 10), search_exact(&index, &vector, 3)] {
+        for found in [search(&index, &vector, 3, 100), search_exact(&index, &vector, 3)] {
             assert!(found.iter().any(|one| one.label == label && one.distance.abs() < 1e-6));
             assert_eq!(found.len() as u64, label);
         }
     }
-    // A node is no link: where it leads is found out first, also of one that was made up.
-    assert!(!index.remove(7, node).unwrap());
-    for bits in [node.to_bits() + 1, node.to_bits() + (1 << 9), 1 << 9, (1 << 40) - 1] {
-        let made_up = NodeId::from_bits(bits).unwrap();
-        assert!(!index.remove(1, made_up).unwrap());
-        assert!(index.get(1, made_up).unwrap().is_none());
+    // What a node is not: one of another page or none, of another level, and one that was made up.
+    for page in 1..30 {
+        for bits in [page << 9, page << 9 | 1, page << 9 | 3, page << 9 | 1 << 8, page << 9 | 255] {
+            let made_up = NodeId::from_bits(bits).unwrap();
+            for label in 0..20 {
+                if get::<f32>(&index, label, made_up).is_none() {
+                    assert!(!VectorIndex::remove(&index, label, made_up).unwrap(), "{made_up:?}");
+                }
+            }
+        }
     }
+    let behind = NodeId::from_bits((1 << 40) - 1).unwrap();
+    assert!(!VectorIndex::remove(&index, 1, behind).unwrap());
+    assert!(!VectorIndex::remove(&index, 7, node).unwrap(), "another label");
+    assert!(get::<f32>(&index, 2, node).is_none(), "another label");
     assert_eq!(NodeId::from_bits(node.to_bits()), Some(node));
     assert_sound(&index, 3);
+}
+
+#[test]
+fn vectors_that_are_none_of_a_graph() {
+    vectors_that_are_none_of_the_index::<Graphs>();
+}
+
+#[test]
+fn vectors_that_are_none_of_lists() {
+    vectors_that_are_none_of_the_index::<Lists>();
+}
+
+#[test]
+fn vectors_that_are_none_of_a_graph_with_codes() {
+    vectors_that_are_none_of_the_index::<Steered>();
 }
 
 #[test]

@@ -3,33 +3,80 @@
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use polder_format::PageSize;
-use polder_pool::{Array, Hash, Pool, Swizzle, Translation};
+use polder_pool::{Array, Hash, Pool, Space, Swizzle, Translation};
 use polder_testkit::effort::steps;
 use polder_testkit::pools::disk;
 use polder_testkit::{Random, test_with};
 use polder_vector::roaring::RoaringTreemap;
-use polder_vector::{Filter, Found, HnswIndex, HnswOptions, Probe, Search, VectorRef};
+use polder_vector::{
+    Answer, Filter, Found, HnswIndex, HnswOptions, Probe, Search, VamanaIndex, VamanaOptions,
+    VectorError, VectorIndex, VectorRef, search_many,
+};
 
 use crate::support::*;
 
-const DIMENSIONS: usize = 8;
+pub const DIMENSIONS: usize = 8;
 const COUNT: usize = 10;
 
+/// A graph of which most of what is near is found.
+pub trait Searched: Family {
+    fn rich<T: Translation>(space: Space<T>) -> Self::Of<T>;
+
+    /// Labels for which a filter of what is far away is asked, at most, of so many vectors: not all, and
+    /// those that were seen before it was known what matches.
+    fn most_asked(vectors: u64) -> u64;
+
+    /// So often a filter is asked before a search has gone through some nodes.
+    const ASKED_FIRST: u64;
+}
+
+impl Searched for Graphs {
+    fn rich<T: Translation>(space: Space<T>) -> HnswIndex<T> {
+        let of = HnswOptions { links: 12, insert_width: 60, ..HnswOptions::new(l2(DIMENSIONS)) };
+        HnswIndex::create(space, &of).unwrap()
+    }
+
+    /// The sample, what is seen until it is known, and what lies between.
+    fn most_asked(vectors: u64) -> u64 {
+        1100 + 600 + vectors / 3
+    }
+
+    const ASKED_FIRST: u64 = 1500;
+}
+
+impl Searched for Steered {
+    fn rich<T: Translation>(space: Space<T>) -> VamanaIndex<T> {
+        let of =
+            VamanaOptions { links: 24, insert_width: 60, ..VamanaOptions::new(l2(DIMENSIONS)) };
+        VamanaIndex::create(space, &of, &sample(DIMENSIONS, 100)).unwrap()
+    }
+
+    /// The seeds, what is seen until it is known, and once each label.
+    fn most_asked(vectors: u64) -> u64 {
+        1600 + 600 + vectors
+    }
+
+    const ASKED_FIRST: u64 = 150;
+}
+
 /// An index of some thousand vectors in clusters, with more memory than they need.
-fn filled<T: Translation>() -> (Pool<T>, HnswIndex<T>, Model, Random) {
+pub fn filled<F: Searched, T: Translation>() -> (Pool<T>, F::Of<T>, Model, Random) {
     let mut random = Random::new(21);
-    let options = HnswOptions { links: 12, insert_width: 60, ..HnswOptions::new(l2(DIMENSIONS)) };
-    let (pool, index) = new_index::<T>(&disk(), PageSize::MIN, &options, 40);
+    let (pool, index) = with_pool(&disk(), PageSize::MIN, 40, F::rich::<T>);
     let mut model = Model::new();
     for label in 0..steps(3000, 20_000) {
         let vector = vector(&mut random, DIMENSIONS);
-        let node = index.insert(label, &vector).unwrap();
-        model.insert(label, (node, vector));
+        model.insert(label, (insert(&index, label, &vector), vector));
     }
     (pool, index, model, random)
+}
+
+/// What a search finds that can ask for more than the nearest.
+fn find(index: &impl VectorIndex, query: &[f32], search: &Search<'_>) -> Answer {
+    VectorIndex::search(index, query.into(), search).unwrap()
 }
 
 fn only(model: &Model, filter: &dyn Filter) -> Model {
@@ -38,14 +85,14 @@ fn only(model: &Model, filter: &dyn Filter) -> Model {
 }
 
 /// Labels without a pattern.
-fn one_in(of: u64) -> impl Fn(u64) -> bool + Sync {
+pub fn one_in(of: u64) -> impl Fn(u64) -> bool + Sync {
     move |label: u64| (label.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).is_multiple_of(of)
 }
 
-/// As many as match are found, and of the nearest that match nearly all; by both ways and by comparing
-/// with all. Gives how many of so many searches did that.
-fn assert_filtered<T: Translation>(
-    index: &HnswIndex<T>,
+/// As many as match are found, and of the nearest that match nearly all; in the graph, and by comparing with
+/// all that match. Gives how many of so many searches did that.
+pub fn assert_filtered(
+    index: &impl VectorIndex,
     model: &Model,
     queries: &[Vec<f32>],
     filter: &dyn Filter,
@@ -54,10 +101,11 @@ fn assert_filtered<T: Translation>(
     let (mut found, mut wanted, mut exhaustive) = (0, 0, 0);
     for query in queries {
         let truth = nearest(&matching, query, COUNT);
-        let exact = index.search_exact(query, &Search::new(COUNT, 0).filter(filter)).unwrap();
+        let search = Search::new(COUNT, 0).filter(filter);
+        let exact = VectorIndex::search_exact(index, query.into(), &search).unwrap();
         assert_eq!(labels(&exact.found), truth);
         assert!(exact.is_exhaustive);
-        let answer = index.search(query, &Search::new(COUNT, 30).filter(filter)).unwrap();
+        let answer = find(index, query, &Search::new(COUNT, 30).filter(filter));
         assert_true(&answer.found, &matching, query);
         assert_eq!(answer.found.len(), truth.len());
         assert!(!answer.is_exhaustive || answer == exact);
@@ -69,8 +117,8 @@ fn assert_filtered<T: Translation>(
     exhaustive
 }
 
-fn filters<T: Translation>() {
-    let (_pool, index, model, mut random) = filled::<T>();
+fn filters<F: Searched, T: Translation>() {
+    let (_pool, index, model, mut random) = filled::<F, T>();
     let queries: Vec<_> = (0..20).map(|_| vector(&mut random, DIMENSIONS)).collect();
     let all = queries.len();
     assert_eq!(assert_filtered(&index, &model, &queries, &|_| true), 0);
@@ -84,13 +132,10 @@ fn filters<T: Translation>() {
     assert_eq!(assert_filtered(&index, &model, &queries, &RoaringTreemap::new()), all);
 }
 
-test_with!(filters: array: Array, hash: Hash, swizzle: Swizzle);
-
 /// What matches lies together, and the query far away from it: going through what does not match would
-/// lead through half of the graph.
-#[test]
-fn what_matches_is_far_away() {
-    let (_pool, index, model, _) = filled::<Array>();
+/// lead through half of the graph, and all of that be asked for.
+fn what_matches_is_far_away<F: Searched>() {
+    let (_pool, index, model, _) = filled::<F, Array>();
     let corner = vec![0.0; DIMENSIONS];
     let far = nearest(&model, &corner, model.len()).split_off(model.len() / 2);
     let far: BTreeSet<u64> = far.into_iter().collect();
@@ -99,39 +144,65 @@ fn what_matches_is_far_away() {
         asked.fetch_add(1, Ordering::Relaxed);
         far.contains(&label)
     };
-    let queries = vec![corner];
-    assert_eq!(assert_filtered(&index, &model, &queries, &filter), 0);
+    assert_filtered(&index, &model, std::slice::from_ref(&corner), &filter);
     asked.store(0, Ordering::Relaxed);
-    let answer = index.search(&queries[0], &Search::new(COUNT, 30).filter(&filter)).unwrap();
+    let answer = find(&index, &corner, &Search::new(COUNT, 30).filter(&filter));
     assert_eq!(answer.found.len(), COUNT);
-    // The sample, what is seen until it is known, and what lies between.
-    let most = 1100 + 600 + model.len() as u64 / 3;
+    let most = F::most_asked(model.len() as u64);
     assert!(asked.load(Ordering::Relaxed) < most, "{asked:?} labels were asked for");
 }
 
 /// A filter may panic: the thread searches as before.
-#[test]
-fn a_filter_that_panics() {
-    let (_pool, index, model, mut random) = filled::<Array>();
+fn a_filter_that_panics<F: Searched>() {
+    let (_pool, index, model, mut random) = filled::<F, Array>();
     let query = vector(&mut random, DIMENSIONS);
-    let last = AtomicU64::new(1500);
+    let last = AtomicU64::new(F::ASKED_FIRST);
     let filter = |_: u64| {
         assert!(last.fetch_sub(1, Ordering::Relaxed) > 1, "the filter has had enough");
         true
     };
-    let search = || index.search(&query, &Search::new(COUNT, 400).filter(&filter));
-    assert!(catch_unwind(AssertUnwindSafe(search)).is_err());
-    assert!(
-        hits(&super::support::search(&index, &query, COUNT, 60), &nearest(&model, &query, COUNT))
-            >= 9
-    );
-    index.insert(1 << 40, &query).unwrap();
+    let panics = || find(&index, &query, &Search::new(COUNT, 400).filter(&filter));
+    assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+    let found = search(&index, &query, COUNT, 60);
+    assert!(hits(&found, &nearest(&model, &query, COUNT)) >= 9);
+    insert(&index, 1 << 40, &query);
+}
+
+/// A filter may use the index that asks it.
+fn a_filter_that_searches<F: Searched>() {
+    let (_pool, index, model, _) = filled::<F, Array>();
+    let there = model[&7].1.clone();
+    let nested = |label: u64| search(&index, &there, 1, 10)[0].label == 7 && label < 100;
+    let answer = find(&index, &there, &Search::new(20, 20).filter(&nested));
+    assert_eq!((answer.found.len(), answer.found[0].label), (20, 7));
+}
+
+/// While a filter is asked, the vector is removed, and another one gets its place: that one was not asked
+/// about, and is not found.
+fn a_filter_that_changes_what_it_is_asked_about<F: Searched>() {
+    let (_pool, index, model, _) = filled::<F, Array>();
+    let (mut node, there) = model[&7].clone();
+    for all in [true, false] {
+        let changed = AtomicBool::new(false);
+        let changing = |label: u64| {
+            if label == 7 && !changed.swap(true, Ordering::Relaxed) {
+                assert!(VectorIndex::remove(&index, 7, node).unwrap());
+                insert(&index, 100_000, &there);
+            }
+            label < 10 || all && label < 100_000
+        };
+        let found = find(&index, &there, &Search::new(20, 20).filter(&changing)).found;
+        assert!(changed.load(Ordering::Relaxed));
+        assert!(found.iter().all(|one| one.label != 7 && one.label < 100_000), "{found:?}");
+        let other = search(&index, &there, 1, 60)[0];
+        assert!(VectorIndex::remove(&index, 100_000, other.node).unwrap());
+        node = insert(&index, 7, &there);
+    }
 }
 
 /// All within a distance, however many these are, and none beyond it.
-#[test]
-fn within_a_distance() {
-    let (_pool, index, model, mut random) = filled::<Array>();
+fn within_a_distance<F: Searched>() {
+    let (_pool, index, model, mut random) = filled::<F, Array>();
     let (mut found, mut wanted) = (0, 0);
     for rank in [0, 1, 5, 100, 700] {
         let query = vector(&mut random, DIMENSIONS);
@@ -141,24 +212,108 @@ fn within_a_distance() {
             _ => distance(&query, &model[&order[rank - 1]].1) * 1.00001,
         };
         let within = Search::new(usize::MAX, 20).within(radius);
-        let exact = index.search_exact(&query, &within).unwrap().found;
+        let exact = VectorIndex::search_exact(&index, (&query).into(), &within).unwrap().found;
         assert_eq!(labels(&exact), order[..rank]);
-        let near = index.search(&query, &within).unwrap().found;
+        let near = find(&index, &query, &within).found;
         assert_true(&near, &model, &query);
         assert!(near.iter().all(|one| one.distance <= radius));
         (found, wanted) = (found + near.len(), wanted + rank);
+        // However few are in sight at first.
+        for width in [0, 1, 3] {
+            let near = find(&index, &query, &Search { width, ..within }).found;
+            (found, wanted) = (found + near.len(), wanted + rank);
+        }
         // No more than are asked for.
-        let few = index.search(&query, &Search { count: 3, ..within }).unwrap().found;
+        let few = find(&index, &query, &Search { count: 3, ..within }).found;
         assert_eq!(few.len(), near.len().min(3));
         // And with a filter.
         let even = |label: u64| label.is_multiple_of(2);
-        let near = index.search(&query, &within.filter(&even)).unwrap().found;
+        let near = find(&index, &query, &within.filter(&even)).found;
         let truth: Vec<u64> = order[..rank].iter().copied().filter(|label| even(*label)).collect();
         assert!(near.iter().all(|one| truth.contains(&one.label)));
         assert!(near.len() * 100 >= truth.len() * 95, "{} of {}", near.len(), truth.len());
     }
     assert!(found * 100 >= wanted * 98, "{found} of {wanted}");
 }
+
+/// By the trait that all indexes have; and a probe tells what searches find.
+fn an_index_like_any_other<F: Searched>() {
+    let (_pool, index, model, mut random) = filled::<F, Array>();
+    let index: &dyn VectorIndex = &index;
+    assert_eq!(index.options().shape(), l2(DIMENSIONS));
+    let mut labels = BTreeSet::new();
+    index
+        .for_each(&mut |label, node| {
+            assert_eq!(model[&label].0, node);
+            labels.insert(label)
+        })
+        .unwrap();
+    assert_eq!(labels.len(), model.len());
+    let queries: Vec<_> = (0..30).map(|_| vector(&mut random, DIMENSIONS)).collect();
+    let queries: Vec<_> = queries.iter().map(VectorRef::from).collect();
+    let probe = Probe::new(index, &queries, &Search::new(COUNT, 0), &mut |_| true);
+    let probe = probe.unwrap().unwrap();
+    assert_eq!(probe.measure(model.len()).unwrap().recall, 1.0);
+    assert!(probe.width_for(0.99).unwrap().unwrap().width < 200);
+    // Many at once are answered as one after the other.
+    let search = Search::new(COUNT, 60);
+    let single: Vec<_> =
+        queries.iter().map(|query| index.search(*query, &search).unwrap()).collect();
+    for threads in [0, 1, 3, 50] {
+        assert_eq!(search_many(index, &queries, &search, threads).unwrap(), single);
+    }
+    let wrong = [queries[0], (&[1.0_f32]).into(), queries[1]];
+    let error = search_many(index, &wrong, &search, 2).unwrap_err();
+    assert!(matches!(error, VectorError::Dimensions { given: 1, .. }), "{error}");
+    assert_eq!(search_many(index, &[], &search, 2).unwrap(), []);
+}
+
+macro_rules! tests_of {
+    ($name:ident: $family:ty) => {
+        mod $name {
+            use super::*;
+
+            fn filters<T: Translation>() {
+                super::filters::<$family, T>();
+            }
+
+            test_with!(filters: array: Array, hash: Hash, swizzle: Swizzle);
+
+            #[test]
+            fn what_matches_is_far_away() {
+                super::what_matches_is_far_away::<$family>();
+            }
+
+            #[test]
+            fn a_filter_that_panics() {
+                super::a_filter_that_panics::<$family>();
+            }
+
+            #[test]
+            fn a_filter_that_searches() {
+                super::a_filter_that_searches::<$family>();
+            }
+
+            #[test]
+            fn a_filter_that_changes_what_it_is_asked_about() {
+                super::a_filter_that_changes_what_it_is_asked_about::<$family>();
+            }
+
+            #[test]
+            fn within_a_distance() {
+                super::within_a_distance::<$family>();
+            }
+
+            #[test]
+            fn an_index_like_any_other() {
+                super::an_index_like_any_other::<$family>();
+            }
+        }
+    };
+}
+
+tests_of!(graphs: Graphs);
+tests_of!(steered: Steered);
 
 fn take<'i>(
     index: &'i HnswIndex<Array>,
@@ -172,7 +327,7 @@ fn take<'i>(
 /// Everything is given, once, and nearly in order.
 #[test]
 fn one_after_the_other() {
-    let (_pool, index, model, mut random) = filled::<Array>();
+    let (_pool, index, model, mut random) = filled::<Graphs, Array>();
     let query = vector(&mut random, DIMENSIONS);
     let all = Search::new(usize::MAX, 40);
     for count in [1, 10, 45, 500] {

@@ -143,6 +143,7 @@ impl Family for Graphs {
     type Of<T: Translation> = HnswIndex<T>;
     const WIDTH: usize = 60;
     const LEVELS: u8 = 2;
+    const MEETS_READS: bool = false;
 }
 
 pub struct Lists;
@@ -251,7 +252,7 @@ pub fn search_exact<'v>(
 
 /// The vector of a node.
 pub fn get<E: Element>(index: &impl VectorIndex, label: u64, node: NodeId) -> Option<Vec<E>> {
-    VectorIndex::get(index, label, node).unwrap().map(|vector| vector.elements().unwrap())
+    VectorIndex::get(index, label, node).unwrap().map(|vector| vector.elements().unwrap().to_vec())
 }
 
 pub fn distance(a: &[f32], b: &[f32]) -> f32 {

@@ -131,7 +131,7 @@ impl Work {
                 continue;
             }
             let (key, payload) = (key.as_ref(), payload.as_ref());
-            match vector.view(|vector| self.to.insert_new(key, vector, payload)) {
+            match self.to.insert_new(key, vector.view(), payload) {
                 Ok(true) => self.inserted.fetch_add(1, Relaxed),
                 Ok(false) => self.passed_over.fetch_add(1, Relaxed),
                 Err(error) => {

@@ -1,6 +1,6 @@
 //! Searches.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -204,19 +204,17 @@ impl Collection {
 
     /// The rows of what was found, of what has one. Of two vectors of one key the newer one counts.
     fn hits(&self, answer: Answer) -> Result<Hits, StoreError> {
-        let labels: Vec<_> = answer.found.iter().map(|found| found.label.to_be_bytes()).collect();
-        let mut hits: Vec<Option<Hit>> = Vec::new();
-        hits.resize_with(labels.len(), || None);
-        let mut is_whole = true;
+        let Answer { found, is_exhaustive } = answer;
+        let labels: Vec<_> = found.iter().map(|found| found.label.to_be_bytes()).collect();
+        let (mut hits, mut is_whole) = (Vec::with_capacity(found.len()), true);
         let looked_up = self.rows.get_many(&labels, |at, row| {
             let Some(row) = row else { return };
-            let row = record::row(row);
-            is_whole &= row.is_some();
-            hits[at] = row.map(|(key, payload)| Hit {
-                key: key.to_vec(),
-                payload: payload.to_vec(),
-                distance: answer.found[at].distance,
+            let row = record::row(row).map(|(key, payload)| {
+                let (key, payload) = (key.to_vec(), payload.to_vec());
+                (at, Hit { key, payload, distance: found[at].distance })
             });
+            is_whole &= row.is_some();
+            hits.extend(row);
         });
         match looked_up {
             Err(StoreError::Key { source, .. }) => return Err(*source),
@@ -225,23 +223,11 @@ impl Collection {
         if !is_whole {
             return Err(self.broken("a row has no key"));
         }
-        let mut newest: HashMap<&[u8], u64> = HashMap::with_capacity(hits.len());
-        for (hit, found) in hits.iter().zip(&answer.found) {
-            if let Some(hit) = hit {
-                let label = newest.entry(&hit.key).or_default();
-                *label = found.label.max(*label);
-            }
-        }
-        let is_newest: Vec<bool> = hits
-            .iter()
-            .zip(&answer.found)
-            .map(|(hit, found)| {
-                hit.as_ref().is_some_and(|hit| newest.get(&hit.key[..]) == Some(&found.label))
-            })
-            .collect();
-        let hits =
-            hits.into_iter().zip(is_newest).filter_map(|(hit, newest)| hit.filter(|_| newest));
-        Ok(Hits { hits: hits.collect(), is_exhaustive: answer.is_exhaustive })
+        let newest = |(at, _): &(usize, Hit)| Reverse(found[*at].label);
+        hits.sort_unstable_by(|a, b| a.1.key.cmp(&b.1.key).then(newest(a).cmp(&newest(b))));
+        hits.dedup_by(|older, newer| older.1.key == newer.1.key);
+        hits.sort_unstable_by_key(|(at, _)| *at);
+        Ok(Hits { hits: hits.into_iter().map(|(_, hit)| hit).collect(), is_exhaustive })
     }
 
     /// How many of the `count` nearest to these vectors searches of each width find, and how fast, beside

@@ -93,7 +93,7 @@ impl Collection {
 /// Looks for a vector where it must be, as near to itself as can be; all that are there are found so, but
 /// by the inner product, where others may be nearer, and where too many are the same.
 fn seek(index: &dyn VectorIndex, label: u64, vector: &VectorBuf) -> Result<Sought, VectorError> {
-    let found = vector.view(|vector| index.search(vector, &Search::new(WIDTH, WIDTH)))?.found;
+    let found = index.search(vector.view(), &Search::new(WIDTH, WIDTH))?.found;
     if let Some(found) = found.iter().find(|found| found.label == label) {
         return Ok(Sought::There(found.node));
     }

@@ -201,7 +201,7 @@ impl Collection {
         let coming = Pending::Coming(&vector.to_bytes()).to_bytes();
         self.pending.put(label.to_be_bytes(), coming)?;
         let record = self.pending.version(label.to_be_bytes())?;
-        match self.index.write(|index| vector.view(|vector| index.insert(label, vector))) {
+        match self.index.write(|index| index.insert(label, vector.view())) {
             Ok(node) => Ok(New { place: Place { label, node }, record }),
             // It is none of the index, and has not come.
             Err(error @ StoreError::Structure { .. }) => {

@@ -76,7 +76,7 @@ fn load(
         let Some(row) = rows.next()? else { return Ok(None) };
         let key = [args.prefix.as_bytes(), &row.key].concat();
         let vector = elements(element, &rows, row.numbers)?;
-        Ok(Some((key, VectorBuf::from(vector.vector()), row.payload)))
+        Ok(Some((key, vector, row.payload)))
     };
     let rows = std::iter::from_fn(|| {
         next().unwrap_or_else(|error| {

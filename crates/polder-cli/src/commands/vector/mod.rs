@@ -1,13 +1,13 @@
 //! `polder vector`: collections of vectors.
 
 use polder::Collection;
-use polder_vector::ElementKind;
+use polder_vector::{ElementKind, VectorBuf};
 
 use super::Context;
 use crate::args::{LookArgs, VectorArgs, VectorCommand};
 use crate::failure::Failure;
 use crate::opening::with_store_to_read;
-use crate::vectors::{Elements, Rows, elements_of};
+use crate::vectors::{Rows, elements_of};
 
 mod create;
 mod drop;
@@ -43,7 +43,7 @@ fn element(collection: &Collection) -> Result<ElementKind, Failure> {
 }
 
 /// Numbers of a row as a vector of such elements.
-fn elements(element: ElementKind, rows: &Rows, numbers: Vec<f32>) -> Result<Elements, Failure> {
+fn elements(element: ElementKind, rows: &Rows, numbers: Vec<f32>) -> Result<VectorBuf, Failure> {
     elements_of(element, numbers).map_err(|why| rows.failure(why))
 }
 
@@ -52,7 +52,7 @@ fn queries(
     context: &Context,
     collection: &Collection,
     look: &LookArgs,
-) -> Result<Vec<Elements>, Failure> {
+) -> Result<Vec<VectorBuf>, Failure> {
     let (mut rows, element) = (Rows::open(&look.file)?, element(collection)?);
     let mut queries = Vec::new();
     while let Some(row) = rows.next()? {

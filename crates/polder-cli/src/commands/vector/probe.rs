@@ -1,7 +1,7 @@
 //! `polder vector probe`: how many of the nearest searches find, and how fast.
 
 use polder::CollectionProbe;
-use polder_vector::{Probed, VectorRef};
+use polder_vector::{Probed, VectorBuf, VectorRef};
 use serde_json::{Value, json};
 
 use super::{Context, queries, with_collection};
@@ -11,7 +11,6 @@ use crate::failure::Failure;
 use crate::output::{self, Columns, Side};
 use crate::progress::{Progress, Unit};
 use crate::units::{count, per_second};
-use crate::vectors::Elements;
 
 /// Characters of the longest bar.
 const BAR: usize = 40;
@@ -26,7 +25,7 @@ pub fn run(context: &Context, args: &VectorProbeArgs) -> Result<(), Failure> {
         if queries.is_empty() {
             return Err(Failure::Usage("the file has no vector to look for".into()));
         }
-        let vectors: Vec<VectorRef<'_>> = queries.iter().map(Elements::vector).collect();
+        let vectors: Vec<VectorRef<'_>> = queries.iter().map(VectorBuf::view).collect();
         let all = Some(queries.len() as u64);
         let shown = Progress::new("comparing with all", Unit::Things("queries"), all);
         let progress = &mut |done| {

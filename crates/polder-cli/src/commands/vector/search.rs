@@ -29,7 +29,7 @@ pub fn run(context: &Context, args: &VectorSearchArgs) -> Result<(), Failure> {
         let mut out = Output::new();
         for (number, query) in queries.iter().enumerate() {
             context.stop.check()?;
-            let found = collection.search(query.vector(), &wanted)?;
+            let found = collection.search(query.view(), &wanted)?;
             print(context, args, &mut out, number, &found)?;
         }
         out.finish()

@@ -3,60 +3,10 @@
 use polder_format::PageSize;
 use polder_pool::{Array, FileState};
 use polder_testkit::pools::{disk, tight};
-use polder_vector::{ElementKind, HnswIndex, HnswOptions, Metric, NodeId, Search, VectorError};
+use polder_vector::{ElementKind, HnswIndex, HnswOptions, Metric};
 
 use super::*;
-
-fn says(error: VectorError, text: &str) {
-    assert_eq!(error.to_string(), text);
-}
-
-#[test]
-fn vectors_that_are_none_of_the_index() {
-    let disk = disk();
-    let shape = VectorShape { metric: Metric::Cosine, ..l2(3) };
-    let sample = [[1.0_f32, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
-    let options = IvfOptions { shape, lists: 2 };
-    let (_pool, index) = new_index_of::<Array, _>(&disk, PageSize::MIN, &options, 1, &sample);
-    let node = index.insert(1, &[1.0_f32, 2.0, 3.0]).unwrap();
-    says(
-        index.insert(2, &[1.0_f32, 2.0]).unwrap_err(),
-        "the vector has 2 dimensions, and the index is for vectors of 3",
-    );
-    says(
-        index.search(&[1.0_f32, f32::NAN, 2.0], &Search::new(1, 10)).unwrap_err(),
-        "dimension 1 of the vector is NaN, which has no distance to anything",
-    );
-    says(
-        index.search_exact(&[0.0_f32; 3], &Search::new(1, 0)).unwrap_err(),
-        "all dimensions of the vector are zero: it has no direction, which the cosine is about",
-    );
-    says(
-        index.insert(2, &[1_i8, 2, 3]).unwrap_err(),
-        "the vector is of i8, and the index is for vectors of f32",
-    );
-    says(
-        index.search(&[1.0_f32; 3], &Search::new(3, 1).within(f32::NAN)).unwrap_err(),
-        "the distance within which vectors are to be found is NaN",
-    );
-    assert_sound(&index, 1);
-    assert_eq!(search(&index, &[1.0_f32, 2.0, 3.0], 0, 10), []);
-    // No node, one of a page of centroids, of a directory, of no page.
-    for page in 1..20 {
-        for bits in [page << 9, page << 9 | 1, page << 9 | 1 << 8, page << 9 | 255] {
-            let made_up = NodeId::from_bits(bits).unwrap();
-            for label in 0..20 {
-                if (made_up, label) != (node, 1) {
-                    assert!(!index.remove(label, made_up).unwrap(), "{made_up:?}");
-                    assert!(index.get(label, made_up).unwrap().is_none(), "{made_up:?}");
-                }
-            }
-        }
-    }
-    let behind = NodeId::from_bits((1 << 40) - 1).unwrap();
-    assert!(!index.remove(1, behind).unwrap());
-    assert_sound(&index, 1);
-}
+use crate::bad_input::says;
 
 /// Under the inner product a vector of zeros is one as any other, and no direction to train on.
 #[test]

@@ -166,6 +166,7 @@ fn an_index_like_any_other() {
     assert_eq!((found[0].label, found[0].distance), (3, 0.0));
     assert_eq!(index.search_exact(query, &Search::new(1, 0)).unwrap().found, found);
     let node = index.insert(1000, query).unwrap();
-    assert_eq!(index.get(1000, node).unwrap().unwrap().elements(), Some(model[&3].1.clone()));
+    let vector = index.get(1000, node).unwrap().unwrap();
+    assert_eq!(vector.elements(), Some(&model[&3].1[..]));
     assert!(index.remove(1000, node).unwrap());
 }

@@ -3,77 +3,15 @@
 use polder_format::PageSize;
 use polder_pool::{Array, FileState, Pool};
 use polder_testkit::pools::{disk, tight};
-use polder_vector::{
-    ElementKind, HnswIndex, Metric, NodeId, Search, VamanaIndex, VamanaOptions, VectorError,
-    VectorShape,
-};
+use polder_vector::{ElementKind, HnswIndex, Metric, VamanaIndex, VamanaOptions, VectorShape};
 
+use crate::bad_input::says;
 use crate::support::*;
-
-fn says(error: VectorError, text: &str) {
-    assert_eq!(error.to_string(), text);
-}
 
 fn new(options: &VamanaOptions, sample: &[Vec<f32>]) -> (Pool<Array>, VamanaIndex<Array>) {
     with_pool(&disk(), PageSize::MIN, 1, |space| {
         VamanaIndex::create(space, options, sample).unwrap()
     })
-}
-
-#[test]
-fn vectors_that_are_none_of_the_index() {
-    let shape = VectorShape { metric: Metric::Cosine, ..l2(3) };
-    let (_pool, index) = new(&VamanaOptions::new(shape), &[]);
-    let node = index.insert(1, &[1.0_f32, 2.0, 3.0]).unwrap();
-    says(
-        index.insert(2, &[1.0_f32, 2.0]).unwrap_err(),
-        "the vector has 2 dimensions, and the index is for vectors of 3",
-    );
-    says(
-        index.search(&[1.0_f32, f32::NAN, 2.0], &Search::new(1, 10)).unwrap_err(),
-        "dimension 1 of the vector is NaN, which has no distance to anything",
-    );
-    says(
-        index.search_exact(&[0.0_f32; 3], &Search::new(1, 0)).unwrap_err(),
-        "all dimensions of the vector are zero: it has no direction, which the cosine is about",
-    );
-    says(
-        index.insert(2, &[1_i8, 2, 3]).unwrap_err(),
-        "the vector is of i8, and the index is for vectors of f32",
-    );
-    for search in [Search::new(3, 10), Search::new(3, 10).filter(&|label| label > 0)] {
-        says(
-            index.search(&[1.0_f32, 2.0, 3.0], &search.within(f32::NAN)).unwrap_err(),
-            "the distance within which vectors are to be found is NaN",
-        );
-    }
-    assert_sound(&index, 1);
-    assert_eq!(search(&index, &[1.0_f32, 2.0, 3.0], 0, 10), []);
-    // As short and as long as vectors can be: their directions are known all the same.
-    for (label, number) in [(2, 2e-18_f32), (3, 6e18)] {
-        let vector = [number, 0.0, number];
-        let node = index.insert(label, &vector).unwrap();
-        assert_eq!(get(&index, label, node), Some(vector.to_vec()));
-        for found in [search(&index, &vector, 3, 10), search_exact(&index, &vector, 3)] {
-            assert!(found.iter().any(|one| one.label == label && one.distance.abs() < 1e-6));
-            assert_eq!(found.len() as u64, label);
-        }
-    }
-    // No node, one of the page of nodes or of none, one of another level.
-    for page in 1..20 {
-        for bits in [page << 9, page << 9 | 3, page << 9 | 1 << 8, page << 9 | 255] {
-            let made_up = NodeId::from_bits(bits).unwrap();
-            for label in 0..4 {
-                if get::<f32>(&index, label, made_up).is_none() {
-                    assert!(!index.remove(label, made_up).unwrap(), "{made_up:?}");
-                }
-            }
-        }
-    }
-    let behind = NodeId::from_bits((1 << 40) - 1).unwrap();
-    assert!(!index.remove(1, behind).unwrap());
-    assert!(index.get(2, node).unwrap().is_none(), "another label");
-    assert_sound(&index, 3);
 }
 
 /// The longest vectors under L2, at both ends: sums of their squares are numbers still.

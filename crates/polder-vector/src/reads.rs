@@ -1,25 +1,52 @@
-//! Looking at many places of pages at once: those whose pages are in memory one after the other, each asked
+//! Looking at places of many pages at once: those whose pages are in memory one after the other, each asked
 //! of the processor's memory ahead; the pages that are missing by one submission to the device, and as they
 //! come (group prefetch, `calico-2026` 5.1).
 
 use polder_format::PageId;
 use polder_pool::bytes::PageRef;
-use polder_pool::{Blocked, Interleaved, LinkRef, Loading, PoolError, Restart, Space, Translation};
+use polder_pool::{
+    AccessHint, Blocked, Interleaved, LinkRef, Loading, PoolError, Restart, Space, Translation,
+};
 use polder_structure::page::broken;
 
-use super::layout::{Kind, Layout};
-use super::slots::{Slot, SlotPage};
 use crate::node_id::NodeId;
 
 /// Places whose state words are asked for together.
 const TOGETHER: usize = 32;
-/// Places that are asked for before the first of them is looked at.
-const AHEAD: usize = 4;
+
+/// What is made of a place: first seen, as often as it must be, while its page may change; then, once that
+/// has validated, taken. Nothing may wait in either (`MANY-4`).
+pub(crate) trait Look {
+    /// What is seen of a place.
+    type Sight;
+    /// Places of which the lines are asked for before the first of them is looked at.
+    const AHEAD: usize;
+    /// How pages are read for which the thread waits.
+    const HINT: AccessHint;
+
+    /// Asks the processor for what is seen of a place. Nothing may be believed of what is there.
+    fn prefetch(&self, page: PageRef<'_>, id: NodeId);
+
+    /// What is seen of a place, if there is something to be taken. What an earlier call has left means
+    /// nothing. An error, if the page is none of the index, is met again by [`Look::see_surely`].
+    fn see(&mut self, page: PageRef<'_>, id: NodeId) -> Result<Option<Self::Sight>, &'static str>;
+
+    /// The same of a page for which the thread has waited: where [`Look::see`] looks away from what is
+    /// wrong with it, this does not.
+    fn see_surely(
+        &mut self,
+        page: PageRef<'_>,
+        id: NodeId,
+    ) -> Result<Option<Self::Sight>, &'static str> {
+        self.see(page, id)
+    }
+
+    fn take(&mut self, id: NodeId, sight: Self::Sight);
+}
 
 /// How a thread looks at places.
-pub(super) struct Reads<'r, 'p, T: Translation> {
+pub(crate) struct Reads<'r, 'p, T: Translation> {
     space: &'p Space<T>,
-    layout: &'r Layout,
     way: &'r mut Interleaved<'p, T>,
     /// Places whose page is on its way, each with its flight.
     awaited: Vec<(usize, NodeId)>,
@@ -27,47 +54,14 @@ pub(super) struct Reads<'r, 'p, T: Translation> {
     later: Vec<NodeId>,
 }
 
-/// What is made of a place: first seen, as often as it must be, while its page may change; then, once that
-/// has validated, taken. Nothing may wait in either (`MANY-4`).
-pub(super) trait Look {
-    /// What is seen of a place.
-    type Sight;
-    /// In which pages the places are.
-    const KIND: Kind;
-
-    /// What is seen of a place that the page has. What an earlier call has left means nothing.
-    fn see(&mut self, id: NodeId, slot: Slot<'_>) -> Self::Sight;
-
-    fn take(&mut self, id: NodeId, sight: Self::Sight);
-}
-
-/// What is seen of a place, if its page has one. Another page has none of the index.
-#[inline(always)]
-fn see<L: Look>(
-    look: &mut L,
-    layout: &Layout,
-    page: PageRef<'_>,
-    id: NodeId,
-) -> Result<Option<L::Sight>, &'static str> {
-    let slots = SlotPage::new(page);
-    if !slots.is_of(layout, L::KIND) {
-        return Err("a link of a vector index leads to a page of another kind");
-    }
-    Ok(slots.slot(layout, L::KIND, id.slot()).map(|slot| look.see(id, slot)))
-}
-
 impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
-    pub(super) fn new(
-        space: &'p Space<T>,
-        layout: &'r Layout,
-        way: &'r mut Interleaved<'p, T>,
-    ) -> Reads<'r, 'p, T> {
-        Reads { space, layout, way, awaited: Vec::new(), later: Vec::new() }
+    pub(crate) fn new(space: &'p Space<T>, way: &'r mut Interleaved<'p, T>) -> Reads<'r, 'p, T> {
+        Reads { space, way, awaited: Vec::new(), later: Vec::new() }
     }
 
     /// Looks at these places, in the order in which their pages come.
     #[inline(always)]
-    pub(super) fn each<L: Look>(
+    pub(crate) fn each<L: Look>(
         &mut self,
         places: &[NodeId],
         look: &mut L,
@@ -80,17 +74,14 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
             for (page, place) in expected.iter_mut().zip(places) {
                 *page = self.way.prefetch(self.link(*place));
             }
-            for i in 0..places.len() + AHEAD {
-                if let (Some(Some(page)), Some(place)) = (expected.get(i), places.get(i)) {
-                    let slot = SlotPage::new(*page).expected(self.layout, L::KIND, place.slot());
-                    match L::KIND {
-                        Kind::Codes => slot.prefetch_entry(self.layout),
-                        Kind::Nodes => slot.prefetch_node(self.layout),
-                    }
+            for (page, place) in expected.iter().zip(places).take(L::AHEAD) {
+                page.iter().for_each(|page| look.prefetch(*page, *place));
+            }
+            for (i, place) in places.iter().enumerate() {
+                let next = i + L::AHEAD;
+                if let (Some(Some(page)), Some(place)) = (expected.get(next), places.get(next)) {
+                    look.prefetch(*page, *place);
                 }
-                let Some(place) = i.checked_sub(AHEAD).and_then(|i| places.get(i)) else {
-                    continue;
-                };
                 if self.look(*place, look).is_err() {
                     self.await_page(*place, look);
                 }
@@ -106,13 +97,25 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
         Ok(())
     }
 
+    /// What `see` makes of the page of a place, which is here and does not change.
+    #[inline(always)]
+    pub(crate) fn read<R>(
+        &mut self,
+        place: NodeId,
+        see: impl FnOnce(PageRef<'_>) -> R,
+    ) -> Result<R, Restart> {
+        let page = self.way.visit(self.link(place))?;
+        let seen = see(page.page());
+        page.validate()?;
+        Ok(seen)
+    }
+
     #[inline(always)]
     fn look<L: Look>(&mut self, place: NodeId, look: &mut L) -> Result<(), Restart> {
-        let page = self.way.visit(self.link(place))?;
-        // Damage is met again, and named, by whoever waits for the page.
-        let seen = see(look, self.layout, page.page(), place).map_err(|_| Restart)?;
-        page.validate()?;
-        seen.into_iter().for_each(|seen| look.take(place, seen));
+        let seen = self.read(place, |page| look.see(page, place))?;
+        if let Some(seen) = seen.map_err(|_| Restart)? {
+            look.take(place, seen);
+        }
         Ok(())
     }
 
@@ -153,12 +156,16 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
 
     /// Looks at a place, for whose page this may wait.
     #[cold]
-    fn wait_for<L: Look>(&mut self, place: NodeId, look: &mut L) -> Result<(), PoolError> {
+    pub(crate) fn wait_for<L: Look>(
+        &mut self,
+        place: NodeId,
+        look: &mut L,
+    ) -> Result<(), PoolError> {
         // Why it was not there is no matter.
         let _ = self.way.blocked();
-        let seen = self.space.run(L::KIND.hint(), |attempt| {
+        let seen = self.space.run(L::HINT, |attempt| {
             let page = self.space.page(attempt, place.page())?;
-            let seen = see(look, self.layout, page.page(), place);
+            let seen = look.see_surely(page.page(), place);
             page.validate()?;
             seen.map_err(|what| attempt.fail(broken(page.id(), what)))
         })?;
