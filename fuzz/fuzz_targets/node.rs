@@ -39,7 +39,7 @@ fn put(buf: &mut PageBuf, key: &[u8], value: &[u8]) {
         return;
     }
     let value = if must_overflow(SIZE.bytes(), key.len(), value.len()) {
-        NewValue::Overflow { len: value.len() as u64, link: 9 }
+        NewValue::Overflow { len: value.len() as u64, run: 1, link: 9 }
     } else {
         NewValue::Inline(value)
     };
