@@ -108,8 +108,8 @@ impl Drop for Shown<'_> {
 }
 
 /// How a try ended that was not in the way of others.
-enum Tried<R> {
-    Done(Done<R>),
+enum Tried {
+    Done(Done),
     /// More new pages, or bytes of log, are needed.
     Wants {
         pages: usize,
@@ -117,8 +117,7 @@ enum Tried<R> {
     },
 }
 
-struct Done<R> {
-    result: R,
+struct Done {
     lsn: Lsn,
     /// New pages that are in use now.
     linked: Vec<PageNo>,
@@ -183,20 +182,35 @@ pub fn edit_logged<'p, T: Translation, R>(
     space: &'p Space<T>,
     mut operation: impl FnMut(&mut Edit<'_, 'p, T>) -> Result<R, Restart>,
 ) -> Result<(R, Lsn), PoolError> {
+    let mut result = None;
+    let lsn = run_admitted(space, &mut |edit| {
+        result = Some(operation(edit)?);
+        Ok(())
+    })?;
+    Ok((result.expect("the last try of an operation gave something"), lsn))
+}
+
+/// What of an edit does not depend on what its operation gives: it is compiled once.
+type Run<'o, 'p, T> = dyn FnMut(&mut Edit<'_, 'p, T>) -> Result<(), Restart> + 'o;
+
+fn run_admitted<'p, T: Translation>(
+    space: &'p Space<T>,
+    operation: &mut Run<'_, 'p, T>,
+) -> Result<Lsn, PoolError> {
     space.when_admitted(|| {
         let mut spares = Vec::new();
-        let done = run(space, &mut operation, &mut spares);
+        let done = run(space, operation, &mut spares);
         let unused: Vec<_> = spares.drain(..).map(|spare: NewPage<'p>| spare.id().page()).collect();
         unused.into_iter().for_each(|page| space.free(page));
         done
     })
 }
 
-fn run<'p, T: Translation, R>(
+fn run<'p, T: Translation>(
     space: &'p Space<T>,
-    operation: &mut dyn FnMut(&mut Edit<'_, 'p, T>) -> Result<R, Restart>,
+    operation: &mut Run<'_, 'p, T>,
     spares: &mut Vec<NewPage<'p>>,
-) -> Result<(R, Lsn), PoolError> {
+) -> Result<Lsn, PoolError> {
     // Enough for a small change that comes to a new page.
     let mut room = full_page_image_bytes(1, space.page_size()) + group_bytes(4, 256);
     loop {
@@ -208,15 +222,16 @@ fn run<'p, T: Translation, R>(
             if edit.made > spares.len() {
                 return Ok(Tried::Wants { pages: edit.made, bytes: room });
             }
-            edit.finish(result?, &mut change, room)
+            result?;
+            edit.finish(&mut change, room)
         })?;
         // A thread that has room in the log asks for nothing else.
         drop(change);
         match tried {
-            Tried::Done(Done { result, lsn, linked, freed }) => {
+            Tried::Done(Done { lsn, linked, freed }) => {
                 freed.into_iter().for_each(|page| space.free(page));
                 spares.retain(|spare| !linked.contains(&spare.id().page()));
-                return Ok((result, lsn));
+                return Ok(lsn);
             }
             Tried::Wants { pages, bytes } => {
                 // EDIT-3
@@ -393,16 +408,9 @@ struct Written<'a, 'p> {
 
 impl<'p, T: Translation> Edit<'_, 'p, T> {
     /// Makes true what the operation has made of its pages.
-    fn finish<R>(
-        mut self,
-        result: R,
-        change: &mut Change<'p>,
-        room: usize,
-    ) -> Result<Tried<R>, Restart> {
+    fn finish(mut self, change: &mut Change<'p>, room: usize) -> Result<Tried, Restart> {
         // 1. What differs, page by page in the order of their numbers (EDIT-2).
-        let mut pages = std::mem::take(&mut self.pages);
-        pages.retain(|page| !page.freed || page.read.is_some());
-        pages.sort_unstable_by_key(|page| page.number);
+        let pages = in_order(std::mem::take(&mut self.pages));
         let runs: Vec<_> = pages.iter().map(Shown::differences).collect();
         let numbers = |of: fn(&Shown<'_>) -> bool| -> Vec<PageNo> {
             pages.iter().filter(|page| of(page)).map(|page| page.number).collect()
@@ -428,7 +436,7 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
             // EDIT-1: they were so when the last of them was shown.
             let lsn = pages.iter().flat_map(|page| &page.read).map(|(_, copy)| lsn_of(copy.page()));
             let lsn = lsn.max().unwrap_or(Lsn(0));
-            return Ok(Tried::Done(Done { result, lsn, linked, freed: Vec::new() }));
+            return Ok(Tried::Done(Done { lsn, linked, freed: Vec::new() }));
         }
         // 3. What changes is latched, then what was read is validated, then the maps are latched.
         let (mut written, mut gone, mut reads) = (Vec::new(), Vec::new(), Vec::new());
@@ -463,8 +471,15 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
         let mut named: Vec<_> = written.iter_mut().map(|page| &mut page.held).collect();
         let lsn = change.commit(&mut named);
         // 5. All latches are released before what was freed leaves memory, which may wait for the device.
-        Ok(Tried::Done(Done { result, lsn, linked, freed }))
+        Ok(Tried::Done(Done { lsn, linked, freed }))
     }
+}
+
+/// Those that there are, or were, by their numbers.
+fn in_order(mut pages: Vec<Shown<'_>>) -> Vec<Shown<'_>> {
+    pages.retain(|page| !page.freed || page.read.is_some());
+    pages.sort_unstable_by_key(|page| page.number);
+    pages
 }
 
 /// Whether anything of a page differs.

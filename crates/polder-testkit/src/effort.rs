@@ -42,14 +42,11 @@ pub fn seeds(variable: &str, few: u64, all: u64) -> Range<u64> {
 pub const EVERY_TRANSLATION: bool = !cfg!(feature = "few-translations");
 
 /// Runs what a test does with a translation, if tests are built for it; else the test is skipped. Always
-/// built is one of each kind: found in an array, in a table, from links in pages; never evicted; to learn
-/// from.
+/// built are those that differ for what is above the pool: found by number, or from links in pages; never
+/// evicted; to learn from.
 #[macro_export]
 macro_rules! if_built {
     (Array, $run:expr) => {
-        $run
-    };
-    (Hash, $run:expr) => {
         $run
     };
     (Swizzle, $run:expr) => {

@@ -43,6 +43,17 @@ impl Made {
     }
 }
 
+/// A load that is under way.
+struct Load<'m, 'p> {
+    /// The leaves first.
+    levels: Vec<Level<'p>>,
+    made: &'m mut Made,
+    /// The last key.
+    last: Vec<u8>,
+    /// How many entries there are.
+    number: u64,
+}
+
 impl<T: Translation> Tree<T> {
     /// Fills an empty tree from ascending keys. Gives the number of entries, and up to where the log
     /// must be durable for them to be.
@@ -59,11 +70,25 @@ impl<T: Translation> Tree<T> {
     ) -> Result<(u64, Lsn), TreeError> {
         self.check_empty()?;
         let mut made = Made::default();
-        let loaded = self.load_sorted(entries.into_iter(), version, &mut made);
+        let loaded = self.load_sorted(entries, version, &mut made);
         if loaded.is_err() {
             made.pages().for_each(|page| self.space.free(page));
         }
         loaded
+    }
+
+    fn load_sorted<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        entries: impl IntoIterator<Item = (K, V)>,
+        mut version: impl FnMut() -> u64,
+        made: &mut Made,
+    ) -> Result<(u64, Lsn), TreeError> {
+        let mut load = self.begin_load(made)?;
+        for (key, value) in entries {
+            self.push(&mut load, key.as_ref(), value.as_ref(), version())?;
+        }
+        let number = load.number;
+        self.finish(load).map(|lsn| (number, lsn))
     }
 
     fn check_empty(&self) -> Result<(), TreeError> {
@@ -77,35 +102,36 @@ impl<T: Translation> Tree<T> {
         if empty { Ok(()) } else { Err(TreeError::NotEmpty) }
     }
 
-    fn load_sorted<K: AsRef<[u8]>, V: AsRef<[u8]>>(
-        &self,
-        entries: impl Iterator<Item = (K, V)>,
-        mut version: impl FnMut() -> u64,
-        made: &mut Made,
-    ) -> Result<(u64, Lsn), TreeError> {
+    fn begin_load<'m, 'p>(&'p self, made: &'m mut Made) -> Result<Load<'m, 'p>, TreeError> {
         let builder = NodeBuilder::leaves(self.space.page_size().bytes());
-        let mut levels = vec![Level { builder, page: self.make(made)? }];
-        let mut last: Vec<u8> = Vec::new();
-        let mut number = 0;
-        for (key, value) in entries {
-            let (key, value) = (key.as_ref(), value.as_ref());
-            if number > 0 && key <= last.as_slice() {
-                return Err(TreeError::NotSorted { number });
-            }
-            let stored = Stored::make(&self.space, key, value)?;
-            if let Stored::Long(_, pages) = &stored {
-                pages.iter().for_each(|page| made.note(*page));
-            }
-            levels[0].builder.push_entry(key, version(), stored.as_new());
-            while levels[0].builder.is_full() {
-                self.emit(&mut levels, 0, made)?;
-            }
-            last.clear();
-            last.extend_from_slice(key);
-            number += 1;
+        let leaves = Level { builder, page: self.make(made)? };
+        Ok(Load { levels: vec![leaves], made, last: Vec::new(), number: 0 })
+    }
+
+    /// The next entry, which must be behind the last one.
+    fn push<'p>(
+        &'p self,
+        load: &mut Load<'_, 'p>,
+        key: &[u8],
+        value: &[u8],
+        version: u64,
+    ) -> Result<(), TreeError> {
+        let Load { levels, made, last, number } = load;
+        if *number > 0 && key <= last.as_slice() {
+            return Err(TreeError::NotSorted { number: *number });
         }
-        let lsn = self.finish(levels, made, number)?;
-        Ok((number, lsn))
+        let stored = Stored::make(&self.space, key, value)?;
+        if let Stored::Long(_, pages) = &stored {
+            pages.iter().for_each(|page| made.note(*page));
+        }
+        levels[0].builder.push_entry(key, version, stored.as_new());
+        while levels[0].builder.is_full() {
+            self.emit(levels, 0, made)?;
+        }
+        last.clear();
+        last.extend_from_slice(key);
+        *number += 1;
+        Ok(())
     }
 
     fn make(&self, made: &mut Made) -> Result<NewPage<'_>, TreeError> {
@@ -139,12 +165,8 @@ impl<T: Translation> Tree<T> {
     }
 
     /// Writes what is left on each level; the topmost node is the root.
-    fn finish<'p>(
-        &'p self,
-        mut levels: Vec<Level<'p>>,
-        made: &mut Made,
-        entries: u64,
-    ) -> Result<Lsn, TreeError> {
+    fn finish<'p>(&'p self, load: Load<'_, 'p>) -> Result<Lsn, TreeError> {
+        let Load { mut levels, made, number: entries, .. } = load;
         let mut level = 0;
         while level < levels.len() {
             if !levels[level].builder.fits_last() {

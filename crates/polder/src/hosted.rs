@@ -13,6 +13,7 @@ use crate::durability::Durability;
 use crate::engine::{Engine, HostedCore};
 use crate::error::StoreError;
 use crate::handle::Store;
+use crate::quiesce::Entered;
 use crate::registry::{Handle, Registered, Spaces};
 
 /// A structure in a store, as [`Options::structure`](crate::Options::structure) has registered it.
@@ -100,13 +101,18 @@ impl<S: Structure> Hosted<S> {
         &self,
         operation: impl FnOnce(&S::Handle) -> Result<R, E>,
     ) -> Result<R, StoreError> {
+        let pass = dispatch!(&self.store.engine, engine => engine.quiesce.enter())?;
+        let result = operation(&self.handle).map_err(|error| self.error(error))?;
+        self.commit(pass)?;
+        Ok(result)
+    }
+
+    /// Ends what was done since the pass was given, and waits until it is durable, if it is to be.
+    fn commit(&self, pass: Entered<'_>) -> Result<(), StoreError> {
         dispatch!(&self.store.engine, engine => {
-            let pass = engine.quiesce.enter()?;
-            let result = operation(&self.handle).map_err(|error| self.error(error))?;
             let end = engine.log().end();
             drop(pass);
-            engine.commit(end, self.durability)?;
-            Ok(result)
+            engine.commit(end, self.durability)
         })
     }
 

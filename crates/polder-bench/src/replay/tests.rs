@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use polder_testkit::effort::steps;
+
 use super::*;
 use crate::random::{RngExt, stream};
 use crate::size::parse_bytes;
@@ -112,7 +114,8 @@ fn pages_of_different_sizes_make_room_for_each_other() {
 /// leanstore-2018, VI-B, at full size, with fewer requests than the command makes.
 #[test]
 fn the_table_of_leanstore_comes_out_within_a_point() {
-    let paper = Played::new(&Source::Paper(Paper { requests: 8_000_000 }));
+    let requests = steps(3_000_000, 8_000_000);
+    let paper = Played::new(&Source::Paper(Paper { requests }));
     let hit = |player: Player| {
         let name = player.name();
         let expected = Paper::percent(&name).expect("the paper has it");
@@ -153,7 +156,8 @@ fn policies_hear_of_what_they_must_know() {
 fn zipfian_traces_hit_as_theory_says() {
     const PAGES: u32 = 20_000;
     const FRAMES: u32 = 2_000;
-    let zipfian = Zipfian { theta: 0.9, pages: PAGES, requests: 2_000_000, write_percent: 0 };
+    let requests = steps(1_000_000, 2_000_000);
+    let zipfian = Zipfian { theta: 0.9, pages: PAGES, requests, write_percent: 0 };
     let played = Played::new(&Source::Zipfian(zipfian));
     let weights: Vec<f64> = (1..=PAGES).map(|k| f64::from(k).powf(-0.9)).collect();
     let sum: f64 = weights.iter().sum();
@@ -292,7 +296,8 @@ fn watt_io(played: &Played, write_weight: u8, frames: u32) -> (u64, u64) {
 #[test]
 fn writes_that_watt_weighs_spare_more_than_they_cost() {
     let zipfian = Zipfian { theta: 0.9, pages: 20_000, requests: 500_000, write_percent: 50 };
-    let traces = [Source::Zipfian(zipfian), Source::Mixed(Mixed { requests: 2_000_000 })];
+    let traces =
+        [Source::Zipfian(zipfian), Source::Mixed(Mixed { requests: steps(1_000_000, 2_000_000) })];
     for (source, frames) in traces.into_iter().zip([[800, 2000, 6000], [8000, 20_000, 60_000]]) {
         let played = Played::new(&source);
         // At some sizes the two are as good as equal: it is all of them together that must be less.

@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use polder_testkit::effort::is_long;
+
 use crate::support::{Run, Store, killed_load, polder, run};
 
 /// So large a stack no thread gets.
@@ -53,7 +55,8 @@ fn little_memory_is_an_error() {
     let names = ["data", "log"];
     let crashed = names.map(|name| std::fs::read(store.path().join(name)).unwrap());
     let (mut worked, mut refused) = (0, 0);
-    for kib in (40_000..400_000).step_by(20_000) {
+    let step = if is_long() { 20_000 } else { 60_000 };
+    for kib in (40_000..400_000).step_by(step) {
         for (name, bytes) in names.iter().zip(&crashed) {
             std::fs::write(store.path().join(name), bytes).unwrap();
         }

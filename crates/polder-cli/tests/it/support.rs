@@ -217,8 +217,9 @@ pub fn killed_load(store: &Store, durability: &str) {
         assert!(begun.elapsed() < PATIENCE, "nothing is written to the log");
         std::thread::sleep(Duration::from_millis(10));
     }
-    // What is logged is synced within a second.
-    std::thread::sleep(Duration::from_millis(1500));
+    // What is logged is synced within a second, or within that period.
+    let millis = if durability == "periodic:1ms" { 300 } else { 1500 };
+    std::thread::sleep(Duration::from_millis(millis));
     signal(load.process, "KILL");
     let mut child = load.child;
     assert!(child.wait().unwrap().code().is_none());

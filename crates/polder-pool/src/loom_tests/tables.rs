@@ -7,7 +7,7 @@ use loom::sync::atomic::{AtomicU32, fence};
 
 use polder_format::{PageId, PageNo, SpaceId};
 
-use super::{Bytes, explore, join, spawn, version};
+use super::{Bytes, explore, join, spawn, two_or_three, version};
 use crate::frame::free_list::FreeList;
 use crate::frame::moves::Moves;
 use crate::latch::parking::ParkingLot;
@@ -321,7 +321,7 @@ impl HandingOver {
 
 #[test]
 fn loom_a_page_moves_from_tag_to_tag() {
-    explore(3, || {
+    explore(two_or_three(), || {
         let pages = Arc::new(HandingOver::default());
         pages.load(1, 1, version(0));
         pages.lead.store(1, Release);

@@ -82,7 +82,7 @@ impl Pages {
 /// same, or has it loaded once more.
 #[test]
 fn whoever_asks_is_told() {
-    explore(3, || {
+    explore(two_or_three(), || {
         let pages = Arc::new(Pages::default());
         let futures = [(); 2].map(|()| {
             spawn(&pages, |pages| {

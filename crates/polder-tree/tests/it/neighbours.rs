@@ -106,8 +106,10 @@ fn a_leaf_that_was_freed_is_not_believed() {
                 freed::<Simd>(mode, forward, reuse);
             }
         }
-        freed::<Hash>(ReadMode::Optimistic, forward, reuse);
         freed::<Swizzle>(ReadMode::Optimistic, forward, reuse);
+        if EVERY_TRANSLATION {
+            freed::<Hash>(ReadMode::Optimistic, forward, reuse);
+        }
     }
 }
 

@@ -138,7 +138,7 @@ fn a_tree_is_made_small_beside_its_users() {
     compacted::<Array>(ReadMode::Copy, 3000 * scale());
     compacted::<Direct>(ReadMode::Optimistic, 3000 * scale());
     compacted::<Swizzle>(ReadMode::Optimistic, 3000 * scale());
-    compacted::<Hash>(ReadMode::Optimistic, 1500 * scale());
+    if_built!(Hash, compacted::<Hash>(ReadMode::Optimistic, 1500 * scale()));
     if EVERY_TRANSLATION {
         compacted::<ArraySwizzled>(ReadMode::Shared, 3000 * scale());
         compacted::<Open>(ReadMode::Copy, 1500 * scale());
@@ -173,7 +173,7 @@ fn threads_on_their_own_keys_by_snapshots() {
     disjoint::<Array>(disk(), ReadMode::Copy, 8000 * scale());
     // Groups of one core: on a machine with one cache there are several all the same.
     disjoint::<Array>(disk(), ReadMode::CopyOf(GroupSize::ONE), 4000 * scale());
-    disjoint::<Hash>(disk(), ReadMode::Copy, 6000 * scale());
+    if_built!(Hash, disjoint::<Hash>(disk(), ReadMode::Copy, 6000 * scale()));
     if EVERY_TRANSLATION {
         disjoint::<Open>(disk(), ReadMode::Copy, 6000 * scale());
         disjoint::<Simd>(disk(), ReadMode::Copy, 6000 * scale());

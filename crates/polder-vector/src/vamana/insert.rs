@@ -31,6 +31,7 @@ use crate::element::VectorRef;
 use crate::error::VectorError;
 use crate::near::order_of;
 use crate::node_id::NodeId;
+use crate::vectors::Vector;
 
 /// Tries in which all lists of one edit must be what they were; behind them that of the parent alone.
 const PATIENCE: usize = 4;
@@ -116,8 +117,7 @@ impl<T: Translation> VamanaIndex<T> {
     /// Steps 1 and 2: the nodes that were found, nearest first, and those to link with.
     fn find_links(&self, sought: &Sought) -> Result<(Vec<Expanded>, Vec<NodeId>), PoolError> {
         let (found, vectors) = self.expand(sought, About::Vectors)?;
-        let mut near: Vec<_> = found.iter().zip(&vectors).collect();
-        near.sort_unstable_by_key(|(one, _)| (order_of(one.distance), one.entry));
+        let mut near = nearest_first(&found, &vectors);
         let found = near.iter().map(|(one, _)| **one).collect();
         near.retain(|(one, _)| one.state == State::Live);
         let near: Vec<_> = near
@@ -155,9 +155,10 @@ impl<T: Translation> VamanaIndex<T> {
                 }
                 let mut places = [NodeId::NEW; 2];
                 // No page is made if another one turns out to be full.
-                let has_none = |kind: &Kind| rooms[*kind as usize].is_none();
                 let mut kinds = Kind::ALL;
-                kinds.sort_by_key(has_none);
+                if rooms[kinds[0] as usize].is_none() {
+                    kinds.reverse();
+                }
                 for kind in kinds {
                     let room = rooms[kind as usize];
                     let Some(place) = self.place_in(edit, kind, room)? else {
@@ -256,4 +257,14 @@ impl<T: Translation> VamanaIndex<T> {
         page.insert_node(layout, node.slot(), (id, new.label), vector, (parent, &list));
         Ok(())
     }
+}
+
+/// What was found, with its vectors.
+fn nearest_first<'f>(
+    found: &'f [Expanded],
+    vectors: &'f [Vector],
+) -> Vec<(&'f Expanded, &'f Vector)> {
+    let mut near: Vec<_> = found.iter().zip(vectors).collect();
+    near.sort_unstable_by_key(|(one, _)| (order_of(one.distance), one.entry));
+    near
 }

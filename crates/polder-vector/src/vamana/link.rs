@@ -111,7 +111,7 @@ impl<T: Translation> VamanaIndex<T> {
         let mut near: Vec<_> = self.codes(&known)?.into_iter().map(by_code).collect();
         let distance = core.distances.between(vector, new.vector.run(), || new.vector.scale);
         near.push(Candidate { distance, entry: id, by: code.clone() });
-        near.sort_unstable_by_key(|one| (order_of(one.distance), one.entry));
+        Candidate::nearest_first(&mut near);
         let children = list.children().to_vec();
         let is_child = |entry| children.contains(&entry);
         let chosen = core.prune_codes(&near, core.layout.links, is_child);

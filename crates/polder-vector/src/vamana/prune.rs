@@ -9,6 +9,7 @@ use super::look::{At, LookAtSlot};
 use super::slots::{Slot, State};
 use super::{Core, VamanaIndex};
 use crate::metric::Metric;
+use crate::near::order_of;
 use crate::node_id::NodeId;
 use crate::reads::Reads;
 use crate::vectors::Vector;
@@ -27,6 +28,12 @@ pub(super) struct Candidate<V> {
     pub(super) entry: NodeId,
     /// By which it is compared with others.
     pub(super) by: V,
+}
+
+impl<V> Candidate<V> {
+    pub(super) fn nearest_first(candidates: &mut [Candidate<V>]) {
+        candidates.sort_unstable_by_key(|one| (order_of(one.distance), one.entry));
+    }
 }
 
 impl Core {

@@ -113,7 +113,7 @@ impl<T: Translation> VamanaIndex<T> {
         mut nodes: Vec<(u32, NodeId, NodeId, u64)>,
         best: &mut Best,
     ) -> Result<(), PoolError> {
-        nodes.sort_unstable_by_key(|(_, node, ..)| *node);
+        in_order(&mut nodes);
         let core = &*self.core;
         for nodes in nodes.chunks(TOGETHER) {
             let places: Vec<NodeId> = nodes.iter().map(|(_, node, ..)| *node).collect();
@@ -232,4 +232,9 @@ impl LookAtSlot for Exact<'_> {
     fn take(&mut self, _: NodeId, sight: Compared) {
         self.near.push(sight);
     }
+}
+
+/// By where they lie.
+fn in_order(nodes: &mut [(u32, NodeId, NodeId, u64)]) {
+    nodes.sort_unstable_by_key(|(_, node, ..)| *node);
 }

@@ -126,6 +126,7 @@ const CONFIGS: [Config; 18] = [
         durability: Durability::None,
         translations: &[
             TranslationKind::Array,
+            #[cfg(feature = "hash")]
             TranslationKind::Hash,
             #[cfg(feature = "simd")]
             TranslationKind::Simd,
@@ -142,6 +143,7 @@ const CONFIGS: [Config; 18] = [
         durability: Durability::None,
         translations: &[
             TranslationKind::Array,
+            #[cfg(feature = "hash")]
             TranslationKind::Hash,
             #[cfg(feature = "simd")]
             TranslationKind::Simd,
@@ -202,6 +204,7 @@ const CONFIGS: [Config; 18] = [
 
 const IN_TIERS: &[TranslationKind] = &[
     TranslationKind::Array,
+    #[cfg(feature = "hash")]
     TranslationKind::Hash,
     TranslationKind::Swizzle,
     #[cfg(feature = "array-swizzled")]

@@ -356,7 +356,10 @@ fn examine(sample: &Sample, number: u64) -> &'static str {
     let (translation, hold) = [
         (TranslationKind::Array, ReadMode::Optimistic),
         (TranslationKind::Array, ReadMode::Copy),
+        #[cfg(feature = "hash")]
         (TranslationKind::Hash, ReadMode::Shared),
+        #[cfg(not(feature = "hash"))]
+        (TranslationKind::Array, ReadMode::Shared),
         (TranslationKind::Swizzle, ReadMode::Optimistic),
     ][random.index(4)];
     let options = quick("simulated").translation(translation).read_mode(hold);
