@@ -11,8 +11,8 @@ use polder_pool::device::{FileDevice, OpenKind};
 use polder_pool::{AccessHint, Array, Pool, PoolConfig, Space};
 use polder_structure::Structure;
 use polder_vector::{
-    ElementKind, HnswIndex, HnswOptions, HnswStructure, IvfIndex, IvfOptions, KINDS, Metric,
-    VamanaIndex, VamanaOptions, VectorShape,
+    ElementKind, HnswIndex, HnswOptions, IvfIndex, IvfOptions, KINDS, Metric, VamanaIndex, VamanaOptions,
+    VectorShape, VectorStructure,
 };
 
 #[derive(Debug, Arbitrary)]
@@ -83,11 +83,11 @@ fuzz_target!(|input: Input| {
     let kind = KINDS.iter().find(|kind| kind.kind.0 == page.u8(header_at::KIND));
     let is_sound = kind.is_some_and(|kind| (kind.check)(page).is_ok());
     // Also of a page that is refused, as a salvage may meet it.
-    let options = <HnswStructure as Structure>::options(page);
-    <HnswStructure as Structure>::entries(page, &mut |key, value| {
+    let options = <VectorStructure as Structure>::options(page);
+    <VectorStructure as Structure>::entries(page, &mut |key, value| {
         assert!(key.len() == 8 && value.len() <= SIZE.bytes());
-        if let Some(options) = options.filter(|_| is_sound) {
-            let HnswOptions { shape, .. } = options;
+        if let Some(options) = options.as_ref().filter(|_| is_sound) {
+            let shape = options.options().shape();
             assert_eq!(value.len(), shape.element.bytes(shape.dimensions));
         }
     });

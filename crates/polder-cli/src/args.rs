@@ -16,7 +16,7 @@ use crate::exchange::{Format, ImportFormat};
 mod vector;
 
 pub use vector::{
-    LookArgs, VectorArgs, VectorCommand, VectorCreateArgs, VectorLoadArgs, VectorProbeArgs,
+    Index, LookArgs, VectorArgs, VectorCommand, VectorCreateArgs, VectorLoadArgs, VectorProbeArgs,
     VectorRepairArgs, VectorSearchArgs,
 };
 

@@ -3,7 +3,7 @@
 use polder::{Durability, OpenMode, Options, Store, Table};
 use polder_hash::HashStructure;
 use polder_tree::HeapStructure;
-use polder_vector::HnswStructure;
+use polder_vector::VectorStructure;
 
 use crate::args::{DurabilityArgs, StoreArgs, WriteArgs};
 use crate::failure::Failure;
@@ -62,7 +62,7 @@ fn existing(args: &StoreArgs) -> Options {
 
 /// The structures that come with Polder are looked into, checked and saved as tables are.
 pub fn with_structures(options: Options) -> Options {
-    options.structure::<HashStructure>().structure::<HeapStructure>().structure::<HnswStructure>()
+    options.structure::<HashStructure>().structure::<HeapStructure>().structure::<VectorStructure>()
 }
 
 /// To read a table that must be there.

@@ -10,6 +10,7 @@
 //! | `element.rs` | what the numbers of a vector are: f32, f16, bf16, i8, bits; and vectors of them |
 //! | `metric.rs` | how far vectors are from each other: L2, inner product, cosine, Hamming |
 //! | `index.rs`, `options.rs`, `search.rs` | what all indexes can do, what they are made with, and what is asked of them |
+//! | `hosted.rs` | indexes in a store |
 //! | `many.rs` | many searches, by several threads |
 //! | `probe.rs` | how many of the nearest are found, and how fast |
 //! | `vectors.rs`, `padded.rs` | a vector in private memory, and its distance from one in a page |
@@ -29,6 +30,7 @@ mod distance;
 mod element;
 mod error;
 pub mod hnsw;
+mod hosted;
 mod index;
 pub mod ivf;
 mod many;
@@ -49,7 +51,8 @@ mod visited;
 pub use element::{Bits, Element, ElementKind, VectorBuf, VectorRef};
 pub use error::VectorError;
 pub use half;
-pub use hnsw::{HnswIndex, HnswStructure, NearestIter};
+pub use hnsw::{HnswIndex, NearestIter};
+pub use hosted::{NewIndex, VectorStructure};
 pub use index::VectorIndex;
 pub use ivf::IvfIndex;
 pub use many::search_many;

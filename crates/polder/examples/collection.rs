@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let store = Store::open(Options::new(directory.path().join("library")))?;
     let shape =
         VectorShape { element: ElementKind::F32, dimensions: LETTERS, metric: Metric::Cosine };
-    let sentences = store.create_collection("sentences", &HnswOptions::new(shape))?;
+    let sentences = store.create_collection("sentences", HnswOptions::new(shape))?;
     let books = store.create_table("books")?;
 
     let library = [

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use polder::vector::{
-    ElementKind, HnswOptions, HnswStructure, Metric, Search, VectorIndex, VectorShape,
+    ElementKind, HnswOptions, Metric, Search, VectorIndex, VectorShape, VectorStructure,
 };
 use polder::{Durability, Options, Query, Store};
 
@@ -42,8 +42,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let shape =
         VectorShape { element: ElementKind::F32, dimensions: DIMENSIONS, metric: Metric::L2 };
     let of = HnswOptions::new(shape);
-    let index = store.create_structure_with::<HnswStructure>("index", &of)?;
-    let collection = store.create_collection("collection", &of)?;
+    let index = store.create_structure_with::<VectorStructure>("index", &of.into())?;
+    let collection = store.create_collection("collection", of)?;
 
     let (mut inserts, mut searches) = (Vec::new(), Vec::new());
     for round in 0..rounds {

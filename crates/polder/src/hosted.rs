@@ -153,19 +153,20 @@ impl Store {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let dir = tempfile::tempdir()?;
     /// use polder::{Options, Store};
-    /// use polder_vector::{ElementKind, HnswOptions, HnswStructure, Metric, Search, VectorShape};
+    /// use polder_vector::{ElementKind, HnswOptions, Metric, Search, VectorShape, VectorStructure};
     ///
-    /// let options = || Options::new(dir.path().join("store")).structure::<HnswStructure>();
+    /// let options = || Options::new(dir.path().join("store")).structure::<VectorStructure>();
     /// let shape = VectorShape { element: ElementKind::F32, dimensions: 2, metric: Metric::L2 };
     /// # let options = || options().memory_budget(16 << 20);
     /// let store = Store::open(options())?;
-    /// let places = store.create_structure_with::<HnswStructure>("places", &HnswOptions::new(shape))?;
+    /// let new = HnswOptions::new(shape).into();
+    /// let places = store.create_structure_with::<VectorStructure>("places", &new)?;
     /// let gent = places.write(|places| places.insert(1, (&[51.05_f32, 3.73]).into()))?;
     /// let delft = places.write(|places| places.insert(2, (&[52.01_f32, 4.36]).into()))?;
     /// store.close()?;
     ///
     /// let store = Store::open(options())?;
-    /// let places = store.structure::<HnswStructure>("places")?;
+    /// let places = store.structure::<VectorStructure>("places")?;
     /// let search = |query: &[f32]| {
     ///     places.read(|places| places.search(query.into(), &Search::new(1, 50)))
     /// };

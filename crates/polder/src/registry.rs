@@ -207,7 +207,7 @@ impl Default for Registry {
             &Tables,
             // Of collections.
             #[cfg(feature = "vector")]
-            registered::<polder_vector::HnswStructure>(),
+            registered::<polder_vector::VectorStructure>(),
         ];
         Registry { known }
     }

@@ -114,8 +114,7 @@ fn pages_of_different_sizes_make_room_for_each_other() {
 /// leanstore-2018, VI-B, at full size, with fewer requests than the command makes.
 #[test]
 fn the_table_of_leanstore_comes_out_within_a_point() {
-    let requests = steps(3_000_000, 8_000_000);
-    let paper = Played::new(&Source::Paper(Paper { requests }));
+    let paper = Played::new(&Source::Paper(Paper { requests: 8_000_000 }));
     let hit = |player: Player| {
         let name = player.name();
         let expected = Paper::percent(&name).expect("the paper has it");

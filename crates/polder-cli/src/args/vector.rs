@@ -89,6 +89,15 @@ impl From<Distance> for Metric {
     }
 }
 
+/// How the nearest are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Index {
+    /// A graph that is fastest where it fits in memory (HNSW).
+    Hnsw,
+    /// A graph that is steered by short codes, fast where it does not fit in memory (Vamana).
+    Vamana,
+}
+
 #[derive(Debug, Args)]
 pub struct VectorCreateArgs {
     #[command(flatten)]
@@ -106,9 +115,23 @@ pub struct VectorCreateArgs {
     #[arg(long, value_enum, default_value = "l2")]
     pub metric: Distance,
 
-    /// Links of a vector to others, at most; twice as many on the lowest level.
-    #[arg(long, value_name = "N", default_value_t = 16)]
-    pub links: usize,
+    /// How the nearest are found.
+    #[arg(long, value_enum, default_value = "hnsw")]
+    pub index: Index,
+
+    /// Links of a vector to others, at most: of hnsw 16 by default, and twice as many on the lowest level;
+    /// of vamana 64.
+    #[arg(long, value_name = "N")]
+    pub links: Option<usize>,
+
+    /// Bits of a code for each dimension, of vamana: 1, 2 or 4 (default).
+    #[arg(long, value_name = "N")]
+    pub code_bits: Option<usize>,
+
+    /// Vectors like those that will come, a file as `load` takes: from the mean of its first 1000 on codes
+    /// are made, of vamana, which makes them more exact. They are not inserted.
+    #[arg(long, value_name = "FILE")]
+    pub sample: Option<PathBuf>,
 
     /// How many of the nearest an insert keeps in sight.
     #[arg(long, value_name = "N", default_value_t = 128)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use polder::{Hosted, Options};
 use polder_hash::HashStructure;
 use polder_tree::HeapStructure;
-use polder_vector::{ElementKind, HnswOptions, HnswStructure, Metric, Search, VectorShape};
+use polder_vector::{ElementKind, HnswOptions, Metric, Search, VectorShape, VectorStructure};
 use serde_json::{Value, json};
 
 use crate::support::{Run, Store, killed_load, polder, run};
@@ -50,7 +50,7 @@ fn structures_are_looked_into_and_saved() {
     let store = Store::new();
     let options = |path: PathBuf| {
         let options = Options::new(path).structure::<HashStructure>();
-        options.structure::<HeapStructure>().structure::<HnswStructure>()
+        options.structure::<HeapStructure>().structure::<VectorStructure>()
     };
     let live = store.dir.path().join("live");
     let open = polder::Store::open(options(live.clone()).memory_budget(8 << 20)).unwrap();
@@ -58,8 +58,8 @@ fn structures_are_looked_into_and_saved() {
     hash.write(|hash| hash.insert(b"key", b"value")).unwrap();
     let heap = open.create_structure::<HeapStructure>("heap").unwrap();
     heap.write(|heap| heap.append(b"row")).unwrap();
-    let near = open.create_structure_with("near", &HnswOptions::new(shape));
-    let near: Hosted<HnswStructure> = near.unwrap();
+    let near = open.create_structure_with("near", &HnswOptions::new(shape).into());
+    let near: Hosted<VectorStructure> = near.unwrap();
     near.write(|near| near.insert(7, (&[1.0_f32, 2.0]).into())).unwrap();
     // As it is if its process is killed: only the log has what was done, some of it in records that a
     // hash index and a heap alone can do again.
@@ -78,7 +78,7 @@ fn structures_are_looked_into_and_saved() {
     let names = ["hash", "heap", "near"].map(|name| json!(name));
     assert_eq!(saved, [(&names[0], &one), (&names[1], &one), (&names[2], &one)]);
     let new = polder::Store::open(options(store.dir.path().join("new"))).unwrap();
-    let near: Hosted<HnswStructure> = new.structure("near").unwrap();
+    let near: Hosted<VectorStructure> = new.structure("near").unwrap();
     let found = near.read(|near| near.search((&[1.0_f32, 2.0]).into(), &Search::new(1, 10)));
     assert_eq!(found.unwrap().found[0].label, 7);
 }

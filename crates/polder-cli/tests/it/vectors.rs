@@ -48,12 +48,20 @@ fn found(answer: &Value) -> Vec<u64> {
 
 #[test]
 fn a_collection_is_made_loaded_and_searched() {
+    for index in ["hnsw", "vamana"] {
+        is_made_loaded_and_searched(index);
+    }
+}
+
+fn is_made_loaded_and_searched(index: &str) {
     let store = Store::new();
-    let made = vector(&store, "create", &["near", "--dimensions", "6", "--links", "8"]).ok();
-    assert_eq!(made.trim(), "created near: vectors of 6 f32, compared by l2");
     let (base, file) = rows(&store, "base.fvecs", 600, 1);
     let (queries, looked_for) = rows(&store, "queries.fvecs", 20, 2);
     let (file, looked_for) = (file.to_str().unwrap(), looked_for.to_str().unwrap());
+    let made = ["near", "--dimensions", "6", "--links", "8", "--index", index];
+    let more: &[&str] = if index == "vamana" { &["--sample", file] } else { &[] };
+    let made = vector(&store, "create", &[&made, more].concat()).ok();
+    assert_eq!(made.trim(), "created near: vectors of 6 f32, compared by l2");
     let loaded = vector(&store, "load", &["near", file, "--json"]).json();
     assert_eq!((&loaded["inserted"], &loaded["passed_over"]), (&json!(600), &json!(0)));
     // Nothing is there twice.
@@ -97,6 +105,8 @@ fn a_collection_is_made_loaded_and_searched() {
     assert!(vector(&store, "probe", &args[..4]).ok().contains("queries a second"));
     let stat = vector(&store, "stat", &["near", "--json"]).json();
     assert_eq!((&stat["vectors"], &stat["links"]), (&json!(600), &json!(8)));
+    let code_bits = if index == "vamana" { json!(4) } else { json!(null) };
+    assert_eq!((&stat["index"], &stat["code_bits"]), (&json!(index), &code_bits));
     assert!(vector(&store, "stat", &["near"]).ok().contains("600 of 6 f32"));
     assert!(store.polder("check", ["--deep"]).ok().contains("sound"));
 }
@@ -155,6 +165,11 @@ fn what_cannot_be_is_said() {
     says("create", &["near", "--dimensions", "0"], 2, "the number of dimensions is 0");
     says("create", &["near", "--dimensions", "8", "--element", "bit"], 2, "hamming");
     says("create", &["near", "--dimensions", "9000"], 2, "take larger pages");
+    says("create", &["near", "--dimensions", "2", "--code-bits", "2"], 2, "for --index vamana");
+    let steered = ["near", "--dimensions", "2", "--index", "vamana"];
+    says("create", &[&steered[..], &["--code-bits", "3"]].concat(), 2, "bits of a code");
+    let three = store.file("three.jsonl", "[1, 2, 3]").display().to_string();
+    says("create", &[&steered[..], &["--sample", &three]].concat(), 2, "three.jsonl: ");
     vector(&store, "create", &["near", "--dimensions", "2"]).ok();
     says("create", &["near", "--dimensions", "2"], 2, "near");
     let file = |name: &str, content: &str| store.file(name, content).display().to_string();

@@ -60,13 +60,13 @@
 //! | `relink.rs`, `reconnect.rs`, `ways.rs` | writing lists in them, and ways to what would not be reached |
 //! | `exact.rs` | comparing with all vectors |
 //! | `check.rs` | finding what is broken |
-//! | `hosted.rs` | an index in a store |
+//! | `alone.rs` | what a page tells by itself |
 
+mod alone;
 mod check;
 mod entry;
 mod exact;
 mod filtered;
-mod hosted;
 mod insert;
 mod iter;
 mod meta;
@@ -100,7 +100,7 @@ use crate::node_id::NodeId;
 use crate::options::{HnswOptions, IndexOptions};
 use crate::search::{Answer, Search};
 use crate::vectors::{Distances, Vector};
-pub use hosted::HnswStructure;
+pub(crate) use alone::{told_by, vectors_in, verify_nodes};
 pub use iter::NearestIter;
 use meta::Entry;
 use node::{Layout, NodePage, NodeRef};

@@ -2,9 +2,11 @@
 
 use polder_format::PageSize;
 use polder_pool::{Array, FileState, Pool};
+use polder_structure::edit;
+use polder_structure::page::copy_of;
 use polder_testkit::pools;
 
-use super::node::State;
+use super::node::{NodePageMut, State};
 use super::relink::Wish;
 use super::*;
 use crate::element::ElementKind;
@@ -68,4 +70,19 @@ fn a_node_that_is_not_leaving_is_not_led_around() {
     assert!(!from.is_empty());
     index.relink(&from, 0, Wish::Replace(nodes[7], 7, &[])).unwrap();
     assert_eq!(before, lists());
+}
+
+/// What was removed is not salvaged, also if its removal was cut off.
+#[test]
+fn a_node_that_is_leaving_is_not_told() {
+    let (_pool, index, nodes) = index(3);
+    let page = edit(&index.space, |edit| {
+        let mut page = NodePageMut::new(edit.page_mut(nodes[1].page())?);
+        page.set_state(&index.core.layout, nodes[1].slot(), State::Leaving);
+        Ok(copy_of(edit.page(nodes[1].page())?))
+    });
+    let mut told = Vec::new();
+    vectors_in(page.unwrap().page(), &mut |label, _| told.push(label));
+    // The page is that of its level alone.
+    assert!(told.contains(&0) && !told.contains(&1), "{told:?}");
 }

@@ -75,7 +75,9 @@
 //! | `room.rs`, `places.rs` | places for new vectors, and those of others in edits |
 //! | `insert.rs`, `link.rs`, `remove.rs` | changes |
 //! | `check.rs` | finding what is broken |
+//! | `alone.rs` | what a page tells by itself |
 
+mod alone;
 mod check;
 mod code;
 mod entry;
@@ -115,6 +117,7 @@ use crate::node_id::NodeId;
 use crate::options::{IndexOptions, VamanaOptions};
 use crate::search::{Answer, Search};
 use crate::vectors::{Distances, Vector};
+pub(crate) use alone::{is_in, told_by, vectors_in};
 use code::Coder;
 use layout::{Kind, Layout};
 use meta::{Centre, Entry};
@@ -199,8 +202,20 @@ impl<T: Translation> VamanaIndex<T> {
         options: &VamanaOptions,
         sample: impl IntoIterator<Item = V>,
     ) -> Result<VamanaIndex<T>, VectorError> {
+        options.layout(space.page_size())?;
+        VamanaIndex::create_around(space, options, &mean(options, sample)?)
+    }
+
+    /// The same with a centre: as many numbers as there are dimensions, or none for zero.
+    pub(crate) fn create_around(
+        space: Space<T>,
+        options: &VamanaOptions,
+        centre: &[f32],
+    ) -> Result<VamanaIndex<T>, VectorError> {
         let layout = options.layout(space.page_size())?;
-        let centre = Centre::rounded(&mean(options, sample)?);
+        let mut numbers = centre.to_vec();
+        numbers.resize(options.shape.dimensions, 0.0);
+        let centre = Centre::rounded(&numbers);
         create_root(&space, "the space of a new vector index is not empty", |page| {
             let mut meta = page.page_mut();
             meta.set_u8(header_at::KIND, PageKind::VAMANA_META.0);
@@ -336,7 +351,7 @@ impl<T: Translation> VamanaIndex<T> {
 }
 
 /// The mean of some vectors, of length one under the cosine.
-fn mean<'v, V: Into<VectorRef<'v>>>(
+pub(crate) fn mean<'v, V: Into<VectorRef<'v>>>(
     options: &VamanaOptions,
     sample: impl IntoIterator<Item = V>,
 ) -> Result<Vec<f32>, VectorError> {

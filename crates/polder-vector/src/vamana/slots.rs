@@ -124,19 +124,24 @@ impl<'a> SlotPage<'a> {
         (0..slots).find(|slot| self.expected(layout, kind, *slot).state() == State::Free)
     }
 
-    /// What every page of this kind must be, whichever its index is.
-    pub(super) fn verify(self, kind: Kind) -> Result<Layout, &'static str> {
+    /// What the page says of the index.
+    pub(super) fn options(self) -> Result<VamanaOptions, &'static str> {
         let page = self.page;
         let [element, metric] = [at::FORM + 5, at::FORM + 6].map(|at| page.u8(at));
-        let options = VamanaOptions {
+        Ok(VamanaOptions {
             shape: VectorShape::of_bytes_in_page(element, metric, page.u32(at::FORM))?,
             links: page.u8(at::FORM + 4).into(),
             insert_width: page.u32(at::WIDTH) as usize,
             code_bits: page.u8(at::FORM + 7).into(),
-        };
+        })
+    }
+
+    /// What every page of this kind must be, whichever its index is.
+    pub(super) fn verify(self, kind: Kind) -> Result<Layout, &'static str> {
+        let page = self.page;
         let size = PageSize::new(page.size() as u32).expect("a page was made with a PageSize");
-        let layout =
-            options.layout(size).map_err(|_| "places are of an index that there cannot be")?;
+        let layout = self.options()?.layout(size);
+        let layout = layout.map_err(|_| "places are of an index that there cannot be")?;
         ensure(page.u64(at::FORM) == layout.form, "places are not what their page says")?;
         let used = self.used();
         ensure(used <= layout.slots(kind), "more places are in use than there are in the page")?;

@@ -2,10 +2,13 @@
 
 use polder_format::PageSize;
 use polder_pool::{Array, FileState, Pool};
+use polder_structure::edit;
+use polder_structure::page::copy_of;
 use polder_testkit::pools;
 
 use super::link::Wish;
 use super::node::List;
+use super::slots::SlotPageMut;
 use super::*;
 use crate::element::ElementKind;
 use crate::metric::Metric;
@@ -89,4 +92,19 @@ fn all_pages_of_codes_are_known() {
     assert!(more.starts_with(&known) && more.len() > known.len());
     assert_eq!(again.code_pages().unwrap(), more);
     assert_eq!(index.check(&mut |_| true).unwrap().faults, []);
+}
+
+/// What was removed is not salvaged, also if its removal was cut off.
+#[test]
+fn a_node_that_is_leaving_is_not_told() {
+    let (_pool, index, entries) = index(3);
+    let (node, ()) = index.read_node(entries[1], |_| ()).unwrap().unwrap();
+    let page = edit(&index.space, |edit| {
+        let mut page = SlotPageMut::new(edit.page_mut(node.page())?);
+        page.set_state(&index.core.layout, Kind::Nodes, node.slot(), State::Leaving);
+        Ok(copy_of(edit.page(node.page())?))
+    });
+    let mut told = Vec::new();
+    vectors_in(page.unwrap().page(), &mut |label, _| told.push(label));
+    assert_eq!(told, [0, 2]);
 }

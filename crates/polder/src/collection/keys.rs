@@ -76,7 +76,7 @@ impl Collection {
     /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
     /// # use polder::vector::{ElementKind, HnswOptions, Metric, VectorShape};
     /// # let shape = VectorShape { element: ElementKind::F32, dimensions: 2, metric: Metric::L2 };
-    /// # let towns = store.create_collection("towns", &HnswOptions::new(shape))?;
+    /// # let towns = store.create_collection("towns", HnswOptions::new(shape))?;
     /// towns.insert("nl/Delft", &[52.01_f32, 4.36], "Zuid-Holland")?;
     /// towns.insert("be/Gent", &[51.05_f32, 3.73], "Oost-Vlaanderen")?;
     /// let all: Vec<_> = towns.range("nl/".."nl0").collect::<Result<_, _>>()?;
@@ -98,7 +98,7 @@ impl Collection {
     /// # use polder::vector::{ElementKind, HnswOptions, Metric, VectorShape};
     /// # use polder::Query;
     /// # let shape = VectorShape { element: ElementKind::F32, dimensions: 2, metric: Metric::L2 };
-    /// # let towns = store.create_collection("towns", &HnswOptions::new(shape))?;
+    /// # let towns = store.create_collection("towns", HnswOptions::new(shape))?;
     /// towns.insert("nl/Delft", &[52.01_f32, 4.36], "")?;
     /// towns.insert("be/Gent", &[51.05_f32, 3.73], "")?;
     /// let belgian = towns.key_set("be/".."be0")?;

@@ -44,7 +44,7 @@ impl Collection {
     /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
     /// # use polder::vector::{ElementKind, HnswOptions, Metric, VectorBuf, VectorShape};
     /// # let shape = VectorShape { element: ElementKind::F32, dimensions: 2, metric: Metric::L2 };
-    /// let points = store.create_collection("points", &HnswOptions::new(shape))?;
+    /// let points = store.create_collection("points", HnswOptions::new(shape))?;
     /// let row = |i: u32| (i.to_be_bytes(), VectorBuf::from(&[i as f32, (i * i % 17) as f32]), "");
     /// let loaded = points.load((0..500).map(row), 2, &mut |_done| true)?;
     /// assert_eq!((loaded.inserted, points.len()), (500, 500));

@@ -65,9 +65,7 @@ use std::sync::Arc;
 
 use polder_pool::lock;
 use polder_structure::Structure;
-use polder_vector::{
-    HnswOptions, HnswStructure, IndexOptions, VectorBuf, VectorError, VectorIndex,
-};
+use polder_vector::{IndexOptions, NewIndex, VectorBuf, VectorError, VectorIndex, VectorStructure};
 
 use crate::any::dispatch;
 use crate::durability::Durability;
@@ -99,7 +97,7 @@ const TABLES: [&str; 3] = [KEYS, ROWS, PENDING];
 /// use polder::Query;
 ///
 /// let shape = VectorShape { element: ElementKind::F32, dimensions: 2, metric: Metric::L2 };
-/// let towns = store.create_collection("towns", &HnswOptions::new(shape))?;
+/// let towns = store.create_collection("towns", HnswOptions::new(shape))?;
 /// towns.insert("Delft", &[52.01_f32, 4.36], "Zuid-Holland")?;
 /// towns.insert("Gent", &[51.05_f32, 3.73], "Oost-Vlaanderen")?;
 ///
@@ -116,7 +114,7 @@ const TABLES: [&str; 3] = [KEYS, ROWS, PENDING];
 /// ```
 #[derive(Clone)]
 pub struct Collection {
-    index: Hosted<HnswStructure>,
+    index: Hosted<VectorStructure>,
     keys: Table,
     rows: Table,
     pending: Table,
@@ -132,9 +130,16 @@ impl fmt::Debug for Collection {
 
 /// Collections of vectors. (With the feature `vector`.)
 impl Store {
-    /// Makes an empty collection, whose vectors are as `options` say. A vector lies in one page with its
-    /// links: pages of 4 KiB hold those of 964 dimensions of f32, with the default of 16 links; for longer
-    /// ones the store is made with larger pages ([`Options::page_size`](crate::Options::page_size)).
+    /// Makes an empty collection, whose vectors are as the options say: [`HnswOptions`] for a graph that is
+    /// fastest where it fits in memory, [`VamanaOptions`] for one that is fast where it does not, best
+    /// with a sample of the vectors that will come ([`NewIndex::around`]).
+    ///
+    /// A vector lies in one page with its links: pages of 4 KiB hold those of 964 dimensions of f32, with
+    /// the default of 16 links; for longer ones the store is made with larger pages
+    /// ([`Options::page_size`](crate::Options::page_size)).
+    ///
+    /// [`HnswOptions`]: polder_vector::HnswOptions
+    /// [`VamanaOptions`]: polder_vector::VamanaOptions
     ///
     /// # Errors
     /// [`StoreError::TableExists`] and [`StoreError::OtherStructure`] if its name, or that of a table of
@@ -143,8 +148,12 @@ impl Store {
     pub fn create_collection(
         &self,
         name: &str,
-        options: &HnswOptions,
+        new: impl Into<NewIndex>,
     ) -> Result<Collection, StoreError> {
+        self.create_collection_with(name, &new.into())
+    }
+
+    fn create_collection_with(&self, name: &str, new: &NewIndex) -> Result<Collection, StoreError> {
         self.check_may_change()?;
         let open = lock(&self.closer.labels);
         let tables = TABLES.map(|ending| table_name(name, ending));
@@ -161,7 +170,7 @@ impl Store {
         let mut made = Vec::new();
         let created = self
             .make_tables(&tables, &mut made)
-            .and_then(|()| self.create_structure_with::<HnswStructure>(name, options).map(drop));
+            .and_then(|()| self.create_structure_with::<VectorStructure>(name, new).map(drop));
         if created.is_err() {
             made.iter().for_each(|table: &Table| drop(self.drop_table(table.name())));
         }
@@ -177,7 +186,7 @@ impl Store {
     /// collection; [`StoreError::NotWhole`], and those of reading.
     pub fn collection(&self, name: &str) -> Result<Collection, StoreError> {
         let mut open = lock(&self.closer.labels);
-        let index = self.structure::<HnswStructure>(name)?.with_durability(Durability::None);
+        let index = self.structure::<VectorStructure>(name)?.with_durability(Durability::None);
         let table = |ending| match self.table(&table_name(name, ending)) {
             Ok(table) => Ok(Some(table.with_durability(Durability::None))),
             Err(StoreError::NoSuchTable { .. }) => Ok(None),
@@ -212,14 +221,15 @@ impl Store {
     pub fn open_collection(
         &self,
         name: &str,
-        options: &HnswOptions,
+        new: impl Into<NewIndex>,
     ) -> Result<Collection, StoreError> {
+        let new = new.into();
         loop {
             match self.collection(name) {
                 Err(StoreError::NoSuchTable { .. }) => {}
                 found => return found,
             }
-            match self.create_collection(name, options) {
+            match self.create_collection_with(name, &new) {
                 Err(StoreError::TableExists { name: taken }) if taken == name => {}
                 made => return made,
             }
@@ -235,7 +245,7 @@ impl Store {
     pub fn drop_collection(&self, name: &str) -> Result<(), StoreError> {
         self.check_may_change()?;
         let mut open = lock(&self.closer.labels);
-        self.structure::<HnswStructure>(name)?;
+        self.structure::<VectorStructure>(name)?;
         let names = self.tables()?;
         let tables = TABLES.map(|ending| table_name(name, ending));
         if !tables.iter().any(|table| names.binary_search(table).is_ok()) {
@@ -260,7 +270,7 @@ impl Store {
         let tables = self.tables()?;
         let has = |name: &str, ending| tables.binary_search(&table_name(name, ending)).is_ok();
         let indexes = self.structures()?.into_iter();
-        let indexes = indexes.filter(|index| index.structure == HnswStructure::NAME);
+        let indexes = indexes.filter(|index| index.structure == VectorStructure::NAME);
         let is_one = |name: &String| TABLES.iter().all(|ending| has(name, ending));
         Ok(indexes.map(|index| index.name).filter(is_one).collect())
     }
@@ -291,7 +301,7 @@ fn table_name(collection: &str, ending: &str) -> String {
 fn not_a_collection(name: &str) -> StoreError {
     StoreError::OtherStructure {
         name: name.to_string(),
-        found: HnswStructure::NAME.to_string(),
+        found: VectorStructure::NAME.to_string(),
         wanted: "collection".to_string(),
     }
 }

@@ -241,7 +241,7 @@ impl Collection {
     /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
     /// # use polder::vector::{ElementKind, HnswOptions, Metric, VectorRef, VectorShape};
     /// # let shape = VectorShape { element: ElementKind::F32, dimensions: 2, metric: Metric::L2 };
-    /// # let points = store.create_collection("points", &HnswOptions::new(shape))?;
+    /// # let points = store.create_collection("points", HnswOptions::new(shape))?;
     /// # points.insert("a", &[1.0_f32, 2.0], "")?;
     /// let sample = [[0.2_f32, 0.7], [0.9, 0.1]];
     /// let sample: Vec<VectorRef> = sample.iter().map(VectorRef::from).collect();

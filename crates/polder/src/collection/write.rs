@@ -81,7 +81,7 @@ impl WriteBatch<'_> {
     /// # use polder::vector::{ElementKind, HnswOptions, Metric, VectorShape};
     /// use polder::WriteBatch;
     /// # let shape = VectorShape { element: ElementKind::F32, dimensions: 2, metric: Metric::L2 };
-    /// let pages = store.create_collection("pages", &HnswOptions::new(shape))?;
+    /// let pages = store.create_collection("pages", HnswOptions::new(shape))?;
     /// let books = store.create_table("books")?;
     /// // The book and its pages are there together, or none of them is.
     /// let mut batch = WriteBatch::new();

@@ -8,7 +8,8 @@ use std::thread;
 
 use polder::structure::{PageKind, PageSize, Structure};
 use polder::vector::{
-    ElementKind, HnswOptions, HnswStructure, Metric, Search, VectorBuf, VectorRef, VectorShape,
+    ElementKind, HnswOptions, Metric, NewIndex, Search, VamanaOptions, VectorBuf, VectorRef,
+    VectorShape, VectorStructure,
 };
 use polder::{
     BatchError, Collection, Durability, Options, Query, Store, StoreError, TranslationKind,
@@ -28,11 +29,64 @@ const SHAPE: VectorShape =
 /// What a collection must be: for each key the seed of its vector and payload.
 type Docs = BTreeMap<Vec<u8>, u64>;
 
-/// A new one, with few links and narrow inserts, so that lists are full soon.
-fn create(store: &Store) -> Collection {
-    let options = HnswOptions { links: 4, insert_width: 30, ..HnswOptions::new(SHAPE) };
-    store.create_collection(NAME, &options).unwrap()
+/// The index of a collection.
+#[derive(Debug, Clone, Copy)]
+enum Index {
+    Graph,
+    /// A graph that is steered by codes.
+    Steered,
 }
+
+/// A new one, with few links and narrow inserts, so that lists are full soon.
+fn create(store: &Store, index: Index) -> Collection {
+    let new = match index {
+        Index::Graph => {
+            HnswOptions { links: 4, insert_width: 30, ..HnswOptions::new(SHAPE) }.into()
+        }
+        Index::Steered => {
+            let few = VamanaOptions { links: 8, insert_width: 30, ..VamanaOptions::new(SHAPE) };
+            NewIndex::around(few, &[[512.0_f32; 4]]).unwrap()
+        }
+    };
+    store.create_collection(NAME, new).unwrap()
+}
+
+/// Tests of each index.
+macro_rules! tests {
+    ($($name:ident),* $(,)?) => {
+        mod of_a_graph {
+            $(#[test] fn $name() { super::$name(super::Index::Graph); })*
+        }
+
+        mod of_a_steered_graph {
+            $(#[test] fn $name() { super::$name(super::Index::Steered); })*
+        }
+    };
+}
+
+tests!(
+    one_is_what_a_map_is,
+    every_moment_of_changes_leaves_a_whole_number_of_steps,
+    threads_that_replace_the_same_keys_never_part_rows_from_vectors,
+    searches_find_what_matches,
+    what_cannot_be_is_refused_and_leaves_nothing,
+    of_several_changes_of_a_key_the_last_one_is_made,
+    names_are_taken_and_free_again,
+    a_load_goes_on_where_it_was,
+    what_was_cut_off_is_not_found_by_who_may_not_settle_it,
+    what_is_salvaged_agrees,
+    keys_and_vectors_outlive_each_leaf_of_the_tables,
+    what_parted_is_told_and_repaired,
+    what_is_pending_hides_nothing,
+    a_filter_is_asked_once_where_nothing_changes,
+    threads_bring_and_take_one_key,
+    payloads_change_by_themselves,
+    what_is_asked_within_an_update_is_refused_and_harms_nothing,
+    a_load_takes_each_key_once,
+    nothing_parts_where_the_device_fails,
+    a_record_that_is_older_than_its_row_takes_nothing_away,
+    a_crash_in_front_of_the_batch_leaves_a_record_of_each_vector,
+);
 
 fn options() -> Options {
     tight("simulated").memory_budget(2 * Options::least_memory_budget(4096))
@@ -153,13 +207,12 @@ impl Step {
     }
 }
 
-#[test]
-fn one_is_what_a_map_is() {
+fn one_is_what_a_map_is(index: Index) {
     for (seed, kind) in (0..).zip(TranslationKind::ALL) {
         let options = || options().translation(*kind).durability(Durability::None);
         let mut disks = disk();
         let store = disks.open(options()).unwrap();
-        let (mut docs, mut steps) = (create(&store), store.create_table("steps").unwrap());
+        let (mut docs, mut steps) = (create(&store, index), store.create_table("steps").unwrap());
         let (mut random, mut model) = (Random::new(seed), Docs::new());
         let mut open = store;
         for round in 0..3 {
@@ -195,13 +248,12 @@ fn one_is_what_a_map_is() {
 }
 
 /// What is acknowledged is there, what had not begun is not, and each change was made whole.
-#[test]
-fn every_moment_of_changes_leaves_a_whole_number_of_steps() {
+fn every_moment_of_changes_leaves_a_whole_number_of_steps(index: Index) {
     let mut settled = 0;
     for seed in 0..2 * scale() {
         let disks = disk();
         let store = disks.open(options()).unwrap();
-        let docs = create(&store);
+        let docs = create(&store, index);
         let table = store.create_table("steps").unwrap();
         let mut random = Random::new(seed);
         let steps: Vec<Step> = (0..150).map(|_| Step::random(&mut random, 15)).collect();
@@ -265,11 +317,10 @@ fn every_moment_of_changes_leaves_a_whole_number_of_steps() {
 }
 
 /// A hit has the payload of its vector, and all that is never removed is found.
-#[test]
-fn threads_that_replace_the_same_keys_never_part_rows_from_vectors() {
+fn threads_that_replace_the_same_keys_never_part_rows_from_vectors(index: Index) {
     let disks = disk();
     let store = disks.open(options().durability(Durability::None)).unwrap();
-    let docs = create(&store);
+    let docs = create(&store, index);
     let counts = store.create_table("counts").unwrap();
     fill(&docs, 0..30);
     let rounds = 60 * scale();
@@ -335,10 +386,9 @@ fn threads_that_replace_the_same_keys_never_part_rows_from_vectors() {
     assert_sound(&store);
 }
 
-#[test]
-fn searches_find_what_matches() {
+fn searches_find_what_matches(index: Index) {
     let store = disk().open(options().durability(Durability::None)).unwrap();
-    let docs = create(&store);
+    let docs = create(&store, index);
     let count = 400;
     fill(&docs, 0..count);
     let query = vector(12345);
@@ -379,12 +429,11 @@ fn searches_find_what_matches() {
     assert!(matches!(closed, StoreError::Closed), "{closed}");
 }
 
-#[test]
-fn what_cannot_be_is_refused_and_leaves_nothing() {
+fn what_cannot_be_is_refused_and_leaves_nothing(index: Index) {
     let store = disk().open(options()).unwrap();
     let none = store.collection(NAME).unwrap_err();
     assert!(matches!(none, StoreError::NoSuchTable { .. }), "{none}");
-    let docs = create(&store);
+    let docs = create(&store, index);
     insert(&docs, 1, 1);
     let model = Docs::from([(key(1), 1)]);
     let long = vec![b'k'; store.max_key_bytes() + 1];
@@ -418,7 +467,7 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
     assert_is(&docs, &model);
     let other = disk().open(options()).unwrap();
     batch.clear();
-    batch.insert_vector(&create(&other), "2", &vector(2), "");
+    batch.insert_vector(&create(&other, index), "2", &vector(2), "");
     assert!(matches!(store.apply_mut(&mut batch), Err(BatchError::Foreign { .. })));
     let by_future = futures_lite::future::block_on(async {
         let mut batch = WriteBatch::new();
@@ -429,10 +478,9 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
     assert_is(&docs, &model);
 }
 
-#[test]
-fn of_several_changes_of_a_key_the_last_one_is_made() {
+fn of_several_changes_of_a_key_the_last_one_is_made(index: Index) {
     let store = disk().open(options()).unwrap();
-    let docs = create(&store);
+    let docs = create(&store, index);
     let mut batch = WriteBatch::new();
     batch.insert_vector(&docs, key(1), &vector(1), payload(1)).remove_vector(&docs, key(2));
     batch.insert_vector(&docs, key(2), &vector(2), payload(2)).remove_vector(&docs, key(1));
@@ -445,26 +493,25 @@ fn of_several_changes_of_a_key_the_last_one_is_made() {
     assert_is(&docs, &Docs::from([(key(2), 2), (key(3), 4)]));
 }
 
-#[test]
-fn names_are_taken_and_free_again() {
+fn names_are_taken_and_free_again(index: Index) {
     let store = disk().open(options()).unwrap();
     let of = HnswOptions::new(SHAPE);
-    let docs = create(&store);
+    let docs = create(&store, index);
     insert(&docs, 1, 1);
-    let again = store.create_collection(NAME, &of).unwrap_err();
+    let again = store.create_collection(NAME, of).unwrap_err();
     assert!(matches!(again, StoreError::TableExists { .. }), "{again}");
     assert_is(&docs, &Docs::from([(key(1), 1)]));
     // A table of the user's with the name of one of its own.
     store.create_table("mine.rows").unwrap().put("a", "b").unwrap();
-    let taken = store.create_collection("mine", &of).unwrap_err();
+    let taken = store.create_collection("mine", of).unwrap_err();
     assert!(matches!(&taken, StoreError::TableExists { name } if name == "mine.rows"), "{taken}");
     // What a creation that was cut off has left is no harm.
     store.create_table("cut.keys").unwrap();
-    store.create_collection("cut", &of).unwrap();
+    store.create_collection("cut", of).unwrap();
     // An index by itself, and a table, are no collections.
-    store.create_structure_with::<HnswStructure>("index", &of).unwrap();
-    let index = store.collection("index").unwrap_err();
-    assert!(matches!(index, StoreError::OtherStructure { .. }), "{index}");
+    store.create_structure_with::<VectorStructure>("index", &of.into()).unwrap();
+    let bare = store.collection("index").unwrap_err();
+    assert!(matches!(bare, StoreError::OtherStructure { .. }), "{bare}");
     let table = store.collection("mine.rows").unwrap_err();
     assert!(matches!(table, StoreError::OtherStructure { .. }), "{table}");
     assert_eq!(store.collections().unwrap(), ["cut", NAME]);
@@ -477,17 +524,16 @@ fn names_are_taken_and_free_again() {
     assert_eq!(store.tables().unwrap(), ["mine.rows"]);
     let dropped = docs.get(key(1)).unwrap_err();
     assert!(matches!(dropped, StoreError::Dropped { .. }), "{dropped}");
-    let docs = create(&store);
+    let docs = create(&store, index);
     assert_is(&docs, &Docs::new());
     insert(&docs, 2, 2);
     assert_is(&docs, &Docs::from([(key(2), 2)]));
 }
 
-#[test]
-fn a_load_goes_on_where_it_was() {
+fn a_load_goes_on_where_it_was(index: Index) {
     let disks = disk();
     let store = disks.open(options()).unwrap();
-    let docs = create(&store);
+    let docs = create(&store, index);
     insert(&docs, 7, 1007);
     let row = |number: u64| (key(number), VectorBuf::from(&vector(number)), payload(number));
     let mut told = 0;
@@ -522,14 +568,13 @@ fn a_load_goes_on_where_it_was() {
 }
 
 /// In a store that is open to read nothing is settled, and what is pending is not found.
-#[test]
-fn what_was_cut_off_is_not_found_by_who_may_not_settle_it() {
+fn what_was_cut_off_is_not_found_by_who_may_not_settle_it(index: Index) {
     let disks = disk();
     let store = disks.open(options()).unwrap();
-    let docs = create(&store);
+    let docs = create(&store, index);
     fill(&docs, 0..20);
     // As a crash leaves it behind the index, and before the batch.
-    let index = store.structure::<HnswStructure>(NAME).unwrap();
+    let index = store.structure::<VectorStructure>(NAME).unwrap();
     let coming = [&[1][..], &VectorBuf::from(&vector(500)).to_bytes()].concat();
     store.table("docs.pending").unwrap().put(100_u64.to_be_bytes(), coming).unwrap();
     index.write(|index| index.insert(100, (&vector(500)).into())).unwrap();
@@ -557,12 +602,13 @@ fn what_was_cut_off_is_not_found_by_who_may_not_settle_it() {
 /// The places of pages of the index in a data file that have vectors.
 fn index_pages(image: &[u8]) -> Vec<usize> {
     let has_vectors = |bytes: &[u8]| {
-        let is_one = PageHeader::decode(bytes).is_ok_and(|of| of.kind == PageKind::HNSW_NODES);
+        let is_one = PageHeader::decode(bytes)
+            .is_ok_and(|of| [PageKind::HNSW_NODES, PageKind::VAMANA_NODES].contains(&of.kind));
         let mut vectors = 0;
         if is_one {
             let mut page = PageBuf::new(PageSize::new(PAGE as u32).unwrap());
             page.bytes_mut().copy_from_slice(bytes);
-            HnswStructure::entries(page.page(), &mut |_, _| vectors += 1);
+            VectorStructure::entries(page.page(), &mut |_, _| vectors += 1);
         }
         vectors > 0
     };
@@ -589,10 +635,10 @@ fn salvaged(image: &[u8], look: impl FnOnce(&Store, &[&str])) {
 }
 
 /// Keys 100 to 299, of which the first thirty were replaced, and what they are.
-fn closed() -> (Vec<u8>, Docs) {
+fn closed(index: Index) -> (Vec<u8>, Docs) {
     let disks = disk();
     let store = disks.open(options()).unwrap();
-    let docs = create(&store);
+    let docs = create(&store, index);
     fill(&docs, 0..300);
     (0..100).for_each(|number| assert!(docs.remove(key(number)).unwrap()));
     (100..130).for_each(|number| assert!(insert(&docs, number, 1000 + number)));
@@ -602,9 +648,8 @@ fn closed() -> (Vec<u8>, Docs) {
     (disks.data.image(), (100..300).map(|number| (key(number), seed(number))).collect())
 }
 
-#[test]
-fn what_is_salvaged_agrees() {
-    let (image, whole) = closed();
+fn what_is_salvaged_agrees(index: Index) {
+    let (image, whole) = closed(index);
     let pages = index_pages(&image);
     for damaged in [vec![], vec![pages[0]], vec![pages[1], pages[2]]] {
         let mut image = image.clone();
@@ -635,9 +680,8 @@ fn what_is_salvaged_agrees() {
 
 /// Of a lost leaf of any table as much is there again as can be: keys follow from rows, and of a lost row
 /// key and vector are there.
-#[test]
-fn keys_and_vectors_outlive_each_leaf_of_the_tables() {
-    let (image, whole) = closed();
+fn keys_and_vectors_outlive_each_leaf_of_the_tables(index: Index) {
+    let (image, whole) = closed(index);
     let is_leaf = |bytes: &[u8]| {
         PageHeader::decode(bytes).is_ok_and(|of| {
             of.kind == PageKind::TREE_LEAF && of.page_id.space() != SpaceId::CATALOGUE
@@ -669,14 +713,13 @@ fn keys_and_vectors_outlive_each_leaf_of_the_tables() {
 }
 
 /// Each thing that can part keys, rows and vectors is told, and repaired.
-#[test]
-fn what_parted_is_told_and_repaired() {
+fn what_parted_is_told_and_repaired(index: Index) {
     let store = disk().open(options()).unwrap();
-    let docs = create(&store);
+    let docs = create(&store, index);
     fill(&docs, 0..10);
     let table = |ending| store.table(&format!("docs.{ending}")).unwrap();
     let (keys, rows) = (table("keys"), table("rows"));
-    let index = store.structure::<HnswStructure>(NAME).unwrap();
+    let index = store.structure::<VectorStructure>(NAME).unwrap();
     // A vector without a row; one that is elsewhere; one that is lost; a row that no key has; a key
     // without a row.
     index.write(|index| index.insert(500, (&vector(500)).into())).unwrap();
@@ -720,14 +763,13 @@ fn what_parted_is_told_and_repaired() {
 }
 
 /// Vectors that are coming stand nearer than all others, and none of these is hidden by them.
-#[test]
-fn what_is_pending_hides_nothing() {
+fn what_is_pending_hides_nothing(index: Index) {
     let disks = disk();
     let store = disks.open(options().durability(Durability::None)).unwrap();
-    let docs = create(&store);
+    let docs = create(&store, index);
     fill(&docs, 0..100);
     let (index, pending) =
-        (store.structure::<HnswStructure>(NAME).unwrap(), store.table("docs.pending").unwrap());
+        (store.structure::<VectorStructure>(NAME).unwrap(), store.table("docs.pending").unwrap());
     let query = vector(5);
     for label in 1000..1060_u64 {
         let coming = [&[1][..], &VectorBuf::from(&query).to_bytes()].concat();
@@ -763,7 +805,7 @@ fn what_is_pending_hides_nothing() {
     // More than are looked at to take one back, all of them the same, in no order.
     let store = disks.open(options()).unwrap();
     let (index, pending) =
-        (store.structure::<HnswStructure>(NAME).unwrap(), store.table("docs.pending").unwrap());
+        (store.structure::<VectorStructure>(NAME).unwrap(), store.table("docs.pending").unwrap());
     for label in (0..1500_u64).map(|i| 2000 + i * 37 % 1500) {
         let coming = [&[1][..], &VectorBuf::from(&query).to_bytes()].concat();
         pending.put(label.to_be_bytes(), coming).unwrap();
@@ -781,10 +823,9 @@ fn few_has(of: &[u8]) -> bool {
 }
 
 /// What has left costs no search that comes later a second try.
-#[test]
-fn a_filter_is_asked_once_where_nothing_changes() {
+fn a_filter_is_asked_once_where_nothing_changes(index: Index) {
     let store = disk().open(options().durability(Durability::None)).unwrap();
-    let docs = create(&store);
+    let docs = create(&store, index);
     fill(&docs, 0..200);
     let asked = AtomicUsize::new(0);
     let count = || {
@@ -799,10 +840,9 @@ fn a_filter_is_asked_once_where_nothing_changes() {
     assert!(behind < before * 3 / 2, "{before} calls, and {behind} behind removals");
 }
 
-#[test]
-fn threads_bring_and_take_one_key() {
+fn threads_bring_and_take_one_key(index: Index) {
     let store = disk().open(options().durability(Durability::None)).unwrap();
-    let docs = create(&store);
+    let docs = create(&store, index);
     let (came, went) = (AtomicUsize::new(0), AtomicUsize::new(0));
     thread::scope(|scope| {
         for thread in 0..4 {
@@ -826,10 +866,9 @@ fn threads_bring_and_take_one_key() {
     assert_agrees(&docs);
 }
 
-#[test]
-fn payloads_change_by_themselves() {
+fn payloads_change_by_themselves(index: Index) {
     let store = disk().open(options()).unwrap();
-    let docs = create(&store);
+    let docs = create(&store, index);
     fill(&docs, 0..3);
     assert!(docs.set_payload(key(1), payload(50)).unwrap());
     assert!(!docs.set_payload(key(7), payload(50)).unwrap());
@@ -842,10 +881,9 @@ fn payloads_change_by_themselves() {
     assert_agrees(&docs);
 }
 
-#[test]
-fn what_is_asked_within_an_update_is_refused_and_harms_nothing() {
+fn what_is_asked_within_an_update_is_refused_and_harms_nothing(index: Index) {
     let store = disk().open(options()).unwrap();
-    let docs = create(&store);
+    let docs = create(&store, index);
     fill(&docs, 0..5);
     let table = store.create_table("table").unwrap();
     table
@@ -854,7 +892,7 @@ fn what_is_asked_within_an_update_is_refused_and_harms_nothing() {
             let row = |number: u64| (key(number), VectorBuf::from(&vector(number)), "");
             for refused in [
                 store.drop_collection(NAME).unwrap_err(),
-                store.create_collection("other", &of).map(drop).unwrap_err(),
+                store.create_collection("other", of).map(drop).unwrap_err(),
                 docs.insert(key(9), &vector(9), "").map(drop).unwrap_err(),
                 docs.load((0..3).map(row), 2, &mut |_| true).map(drop).unwrap_err(),
             ] {
@@ -876,18 +914,18 @@ fn what_cannot_be_made_leaves_no_table() {
     store.create_table("table").unwrap();
     let of = HnswOptions::new(SHAPE);
     let large = HnswOptions::new(VectorShape { dimensions: 1536, ..SHAPE });
-    let text = full_text(&store.create_collection(NAME, &large).unwrap_err());
+    let text = full_text(&store.create_collection(NAME, large).unwrap_err());
     assert!(text.contains("a page has room for 4032"), "{text}");
     let long = "c".repeat(249);
-    assert!(store.create_collection(&long, &of).is_err());
-    assert!(store.create_collection("table", &of).is_err());
+    assert!(store.create_collection(&long, of).is_err());
+    assert!(store.create_collection("table", of).is_err());
     assert_eq!(store.tables().unwrap(), ["table"]);
     assert_eq!(store.structures().unwrap(), []);
-    let docs = store.open_collection(NAME, &of).unwrap();
+    let docs = store.open_collection(NAME, of).unwrap();
     fill(&docs, 0..3);
-    assert_eq!(store.open_collection(NAME, &large).unwrap().len(), 3);
+    assert_eq!(store.open_collection(NAME, large).unwrap().len(), 3);
     // A drop of a bare index is none of a collection.
-    store.create_structure_with::<HnswStructure>("index", &of).unwrap();
+    store.create_structure_with::<VectorStructure>("index", &of.into()).unwrap();
     let bare = store.drop_collection("index").unwrap_err();
     assert!(matches!(bare, StoreError::OtherStructure { .. }), "{bare}");
     store.drop_table("docs.keys").unwrap();
@@ -898,8 +936,7 @@ fn what_cannot_be_made_leaves_no_table() {
 }
 
 /// A key that comes twice is inserted once, and a thread that panics ends the load.
-#[test]
-fn a_load_takes_each_key_once() {
+fn a_load_takes_each_key_once(index: Index) {
     struct Panics(u64);
     impl AsRef<[u8]> for Panics {
         fn as_ref(&self) -> &[u8] {
@@ -908,7 +945,7 @@ fn a_load_takes_each_key_once() {
         }
     }
     let store = disk().open(options().durability(Durability::None)).unwrap();
-    let docs = create(&store);
+    let docs = create(&store, index);
     let row = |number: u64| (key(number / 2), VectorBuf::from(&vector(number)), payload(number));
     let loaded = docs.load((0..200).map(row), 3, &mut |_| true).unwrap();
     assert_eq!((loaded.inserted, loaded.passed_over), (100, 100));
@@ -921,13 +958,12 @@ fn a_load_takes_each_key_once() {
 }
 
 /// Whatever fails, what is told to be done is, and nothing else; what is left is settled later.
-#[test]
-fn nothing_parts_where_the_device_fails() {
+fn nothing_parts_where_the_device_fails(index: Index) {
     let (mut failed, mut done) = (0, 0);
     for seed in 0..6 * scale() {
         let disks = disk();
         let store = disks.open(options()).unwrap();
-        fill(&create(&store), 0..300);
+        fill(&create(&store, index), 0..300);
         store.create_table("steps").unwrap();
         store.close().unwrap();
         // Little is in memory.
@@ -970,11 +1006,10 @@ fn nothing_parts_where_the_device_fails() {
 }
 
 /// As a salvage may find it, of a page that was written since.
-#[test]
-fn a_record_that_is_older_than_its_row_takes_nothing_away() {
+fn a_record_that_is_older_than_its_row_takes_nothing_away(index: Index) {
     let disks = disk();
     let store = disks.open(options()).unwrap();
-    let docs = create(&store);
+    let docs = create(&store, index);
     fill(&docs, 0..20);
     let coming = [&[1][..], &VectorBuf::from(&vector(5)).to_bytes()].concat();
     let pending = store.table("docs.pending").unwrap();
@@ -990,11 +1025,10 @@ fn a_record_that_is_older_than_its_row_takes_nothing_away() {
 }
 
 /// The vectors of a batch are in the index when its updates are asked, and in the log before its rows.
-#[test]
-fn a_crash_in_front_of_the_batch_leaves_a_record_of_each_vector() {
+fn a_crash_in_front_of_the_batch_leaves_a_record_of_each_vector(index: Index) {
     let disks = disk();
     let store = disks.open(options()).unwrap();
-    let docs = create(&store);
+    let docs = create(&store, index);
     fill(&docs, 0..20);
     let table = store.create_table("table").unwrap();
     let mut moment = None;

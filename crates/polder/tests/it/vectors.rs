@@ -16,26 +16,62 @@ use polder_format::PageHeader;
 use polder_pool::bytes::PageBuf;
 use polder_testkit::Random;
 use polder_vector::{
-    ElementKind, HnswOptions, HnswStructure, Metric, NodeId, Search, VectorError, VectorShape,
+    ElementKind, HnswOptions, IndexOptions, Metric, NewIndex, NodeId, Search, VamanaOptions,
+    VectorError, VectorShape, VectorStructure,
 };
 
 use crate::stack::Stacks;
 use crate::support::*;
 
-type Index = Hosted<HnswStructure>;
+type Index = Hosted<VectorStructure>;
 
 const NAME: &str = "vectors";
 const PAGE: usize = 4096;
 
 fn options() -> Options {
-    tight("simulated").structure::<HnswStructure>()
+    tight("simulated").structure::<VectorStructure>()
 }
 
+const SHAPE: VectorShape =
+    VectorShape { element: ElementKind::F32, dimensions: 4, metric: Metric::L2 };
+
 /// Few links and narrow inserts, so that lists are full soon; none of the values is the default.
-fn of_index() -> HnswOptions {
-    let shape = VectorShape { element: ElementKind::F32, dimensions: 4, metric: Metric::L2 };
-    HnswOptions { links: 4, insert_width: 30, shape }
+const GRAPH: IndexOptions =
+    IndexOptions::Hnsw(HnswOptions { links: 4, insert_width: 30, shape: SHAPE });
+const STEERED: IndexOptions =
+    IndexOptions::Vamana(VamanaOptions { links: 8, insert_width: 30, code_bits: 2, shape: SHAPE });
+
+fn new(of: IndexOptions) -> NewIndex {
+    match of {
+        IndexOptions::Hnsw(options) => options.into(),
+        IndexOptions::Vamana(options) => {
+            NewIndex::around(options, &[[(1 << 19) as f32; 4]]).unwrap()
+        }
+        other => panic!("a store has no {other:?}"),
+    }
 }
+
+/// Tests of each index.
+macro_rules! tests {
+    ($($name:ident),* $(,)?) => {
+        mod of_a_graph {
+            $(#[test] fn $name() { super::$name(super::GRAPH); })*
+        }
+
+        mod of_a_steered_graph {
+            $(#[test] fn $name() { super::$name(super::STEERED); })*
+        }
+    };
+}
+
+tests!(
+    one_is_there_again_on_every_translation,
+    what_was_acknowledged_outlives_every_moment_of_changes,
+    damage_is_named_and_hides_no_other,
+    a_salvage_needs_no_first_page_and_loses_what_was_in_lost_pages,
+    an_index_of_which_no_page_is_left_is_told_as_lost,
+    two_vectors_with_one_label_are_both_salvaged,
+);
 
 /// The vector that has this label, and no other one.
 fn vector(label: u64) -> [f32; 4] {
@@ -67,8 +103,8 @@ fn assert_lacks(index: &Index, labels: impl IntoIterator<Item = u64>) {
 }
 
 /// An index of the labels 0 to 299, of which the first 50 were removed.
-fn fill(store: &Store) -> Index {
-    let index = store.create_structure_with::<HnswStructure>(NAME, &of_index()).unwrap();
+fn fill(store: &Store, of: IndexOptions) -> Index {
+    let index = store.create_structure_with::<VectorStructure>(NAME, &new(of)).unwrap();
     let index = index.with_durability(Durability::None);
     let nodes: Vec<NodeId> = (0..300).map(|label| insert(&index, label)).collect();
     for (label, node) in (0..50).zip(nodes) {
@@ -78,34 +114,30 @@ fn fill(store: &Store) -> Index {
     index
 }
 
-fn assert_filled(store: &Store) {
-    let index = store.structure::<HnswStructure>(NAME).unwrap();
-    assert_eq!(
-        index.read(|index| Ok::<_, VectorError>(index.options().shape())).unwrap(),
-        of_index().shape
-    );
+fn assert_filled(store: &Store, of: IndexOptions) {
+    let index = store.structure::<VectorStructure>(NAME).unwrap();
+    assert_eq!(index.read(|index| Ok::<_, VectorError>(index.options())).unwrap(), of);
     assert_has(&index, 50..300);
     assert_lacks(&index, 0..50);
     assert_sound(store);
 }
 
-#[test]
-fn one_is_there_again_on_every_translation() {
+fn one_is_there_again_on_every_translation(of: IndexOptions) {
     for (seed, kind) in (0..).zip(TranslationKind::ALL) {
         let options = options().memory_budget(Options::least_memory_budget(4096) * 3);
         let disks = disk();
         let store = disks.open(options.clone().translation(*kind)).unwrap();
-        fill(&store);
-        assert_filled(&store);
+        fill(&store, of);
+        assert_filled(&store, of);
         let again = TranslationKind::ALL[(seed as usize + 3) % TranslationKind::ALL.len()];
         let open = |disks: &Disks| disks.open(options.clone().translation(again)).unwrap();
         // After a crash, and after it was closed.
         let crashed = open(&disks.crash(seed));
         assert!(crashed.recovery().groups > 0);
-        assert_filled(&crashed);
+        assert_filled(&crashed, of);
         store.close().unwrap();
         let closed = open(&disks);
-        assert_filled(&closed);
+        assert_filled(&closed, of);
         let index = closed.structure(NAME).unwrap();
         insert(&index, 1000);
         assert_has(&index, [60, 1000]);
@@ -114,7 +146,8 @@ fn one_is_there_again_on_every_translation() {
 
 #[test]
 fn options_that_cannot_be_are_told_and_leave_no_name() {
-    let (store, right) = (disk().open(options()).unwrap(), of_index());
+    let store = disk().open(options()).unwrap();
+    let IndexOptions::Hnsw(right) = GRAPH else { panic!("it is a graph") };
     let shape = right.shape;
     for (wrong, why) in [
         (HnswOptions { links: 1, ..right }, "the number of links is 1, and must be 2 to 100"),
@@ -131,19 +164,20 @@ fn options_that_cannot_be_are_told_and_leave_no_name() {
             "a vector with the links of the lowest level has 4054 bytes, and a page has room for 4032",
         ),
     ] {
-        let error = store.create_structure_with::<HnswStructure>(NAME, &wrong).unwrap_err();
+        let error =
+            store.create_structure_with::<VectorStructure>(NAME, &wrong.into()).unwrap_err();
         assert!(matches!(error, StoreError::Structure { .. }));
         let text = full_text(&error);
         let begin = format!("an operation of the structure `{NAME}` failed: {why}");
         assert!(text.starts_with(&begin), "{text}");
-        let none = store.structure::<HnswStructure>(NAME).unwrap_err();
+        let none = store.structure::<VectorStructure>(NAME).unwrap_err();
         assert!(matches!(none, StoreError::NoSuchTable { .. }), "{none}");
         assert_eq!(store.structures().unwrap(), []);
     }
-    fill(&store);
-    let again = store.create_structure_with::<HnswStructure>(NAME, &right).unwrap_err();
+    fill(&store, GRAPH);
+    let again = store.create_structure_with::<VectorStructure>(NAME, &right.into()).unwrap_err();
     assert!(matches!(again, StoreError::TableExists { .. }), "{again}");
-    assert_filled(&store);
+    assert_filled(&store, GRAPH);
 }
 
 /// What a thread does to the index: inserts the vector of this label, or removes it.
@@ -181,10 +215,10 @@ fn change(index: &Index, seed: u64, mut begin: impl FnMut(Step), mut end: impl F
 }
 
 /// One thread changes the index, while another one makes durable what there is of each change by then.
-fn moments(seed: u64) -> Vec<Moment> {
+fn moments(of: IndexOptions, seed: u64) -> Vec<Moment> {
     let disks = disk();
     let store = disks.open(options()).unwrap();
-    let index = store.create_structure_with::<HnswStructure>(NAME, &of_index()).unwrap();
+    let index = store.create_structure_with::<VectorStructure>(NAME, &new(of)).unwrap();
     let table = store.create_table("table").unwrap();
     let (begun, acknowledged, allowed) =
         (Mutex::new(Vec::new()), AtomicUsize::new(0), AtomicUsize::new(0));
@@ -229,10 +263,9 @@ fn moments(seed: u64) -> Vec<Moment> {
     moments
 }
 
-#[test]
-fn what_was_acknowledged_outlives_every_moment_of_changes() {
+fn what_was_acknowledged_outlives_every_moment_of_changes(of: IndexOptions) {
     let mut cut_short = 0;
-    for moment in (0..2 * scale()).flat_map(moments) {
+    for moment in (0..2 * scale()).flat_map(|seed| moments(of, seed)) {
         let Moment { disks, acknowledged, begun } = moment;
         let store = disks.open(options()).unwrap();
         assert_sound(&store);
@@ -275,15 +308,20 @@ fn pages_of_index(image: &[u8]) -> Vec<(usize, PageKind, BTreeSet<u64>)> {
     let mut pages = Vec::new();
     for (place, bytes) in image.chunks(PAGE).enumerate() {
         let kind = PageHeader::decode(bytes).unwrap().kind;
-        if matches!(kind, PageKind::HNSW_META | PageKind::HNSW_NODES) {
+        if VectorStructure::KINDS.iter().any(|of| of.kind == kind) {
             let mut labels = BTreeSet::new();
-            HnswStructure::entries(page(bytes).page(), &mut |label, _| {
+            VectorStructure::entries(page(bytes).page(), &mut |label, _| {
                 labels.insert(u64::from_be_bytes(label.try_into().unwrap()));
             });
             pages.push((place, kind, labels));
         }
     }
     pages
+}
+
+fn first_page(pages: &[(usize, PageKind, BTreeSet<u64>)]) -> usize {
+    let is_first = |kind| matches!(kind, PageKind::HNSW_META | PageKind::VAMANA_META);
+    pages.iter().position(|(_, kind, _)| is_first(*kind)).unwrap()
 }
 
 fn page(bytes: &[u8]) -> PageBuf {
@@ -293,10 +331,10 @@ fn page(bytes: &[u8]) -> PageBuf {
 }
 
 /// A store with an index, a stack and a table, closed.
-fn closed() -> Disks {
+fn closed(of: IndexOptions) -> Disks {
     let disks = disk();
     let store = disks.open(options().structure::<Stacks>()).unwrap();
-    fill(&store);
+    fill(&store, of);
     let stack = store.create_structure::<Stacks>("stack").unwrap();
     stack.write(|stack| stack.push(7)).unwrap();
     store.create_table("table").unwrap().put(b"key", b"value").unwrap();
@@ -305,7 +343,7 @@ fn closed() -> Disks {
 }
 
 fn named(path: &Path) -> Options {
-    tight(path).structure::<HnswStructure>().structure::<Stacks>()
+    tight(path).structure::<VectorStructure>().structure::<Stacks>()
 }
 
 /// What a salvage makes of a data file in which these pages are damaged, and what it says.
@@ -330,12 +368,12 @@ fn salvaged(
 }
 
 /// The options of the index in a data file, as all of its pages tell them.
-fn told_options(image: &[u8]) -> HnswOptions {
+fn told_options(image: &[u8]) -> IndexOptions {
     let pages = pages_of_index(image);
-    let told = pages.iter().map(|(place, ..)| {
-        HnswStructure::options(page(&image[place * PAGE..][..PAGE]).page()).unwrap()
+    let told = pages.iter().filter_map(|(place, ..)| {
+        VectorStructure::options(page(&image[place * PAGE..][..PAGE]).page())
     });
-    let told: Vec<HnswOptions> = told.collect();
+    let told: Vec<IndexOptions> = told.map(|new| new.options()).collect();
     assert!(told.iter().all(|other| *other == told[0]));
     told[0]
 }
@@ -346,13 +384,12 @@ fn losses(report: &SalvageReport) -> Vec<&str> {
 }
 
 /// Also in the first page, without which each other page is looked at by itself.
-#[test]
-fn damage_is_named_and_hides_no_other() {
-    let closed = closed();
+fn damage_is_named_and_hides_no_other(of: IndexOptions) {
+    let closed = closed(of);
     let image = closed.data.image();
     let pages = pages_of_index(&image);
-    let first = pages.iter().position(|(_, kind, _)| *kind == PageKind::HNSW_META).unwrap();
-    let nodes = pages.iter().position(|(_, kind, _)| *kind == PageKind::HNSW_NODES).unwrap();
+    let first = first_page(&pages);
+    let nodes = pages.iter().position(|(.., labels)| !labels.is_empty()).unwrap();
     for damaged in [vec![first], vec![nodes], vec![first, nodes]] {
         let disks = closed.copy();
         damaged.iter().for_each(|i| disks.data.flip_bit((pages[*i].0 * PAGE + 2000) as u64, 3));
@@ -364,7 +401,7 @@ fn damage_is_named_and_hides_no_other() {
             let is_it = |fault: &CheckFault| fault.page.as_deref() == Some(&*page.to_string());
             assert!(report.faults.iter().any(is_it), "{page}: {:?}", report.faults);
         }
-        let opened = store.structure::<HnswStructure>(NAME);
+        let opened = store.structure::<VectorStructure>(NAME);
         assert_eq!(opened.is_err(), damaged.contains(&first));
         // It is not needed to be rid of it.
         store.drop_structure(NAME).unwrap();
@@ -372,14 +409,13 @@ fn damage_is_named_and_hides_no_other() {
     }
 }
 
-#[test]
-fn a_salvage_needs_no_first_page_and_loses_what_was_in_lost_pages() {
-    let image = closed().data.image();
+fn a_salvage_needs_no_first_page_and_loses_what_was_in_lost_pages(of: IndexOptions) {
+    let image = closed(of).data.image();
     let pages = pages_of_index(&image);
-    assert_eq!(told_options(&image), of_index());
+    assert_eq!(told_options(&image), of);
     let whole: BTreeSet<u64> = pages.iter().flat_map(|(.., labels)| labels).copied().collect();
     assert_eq!(whole, (50..300).collect());
-    let first = pages.iter().position(|(_, kind, _)| *kind == PageKind::HNSW_META).unwrap();
+    let first = first_page(&pages);
     let fullest = (0..pages.len()).max_by_key(|i| pages[*i].2.len()).unwrap();
     for damaged in [vec![], vec![first], vec![fullest], vec![first, fullest]] {
         let lost: BTreeSet<u64> = damaged.iter().flat_map(|i| &pages[*i].2).copied().collect();
@@ -388,9 +424,9 @@ fn a_salvage_needs_no_first_page_and_loses_what_was_in_lost_pages() {
             assert_eq!(report.pages_missing, damaged.len() as u64);
             assert_eq!(losses(&report), [""; 0]);
             let table = report.tables.iter().find(|table| table.name == NAME).unwrap();
-            assert_eq!(table.structure.as_deref(), Some("polder.hnsw"));
+            assert_eq!(table.structure.as_deref(), Some("polder.vectors"));
             assert_eq!(table.entries, (whole.len() - lost.len()) as u64);
-            assert_eq!(told_options(new), of_index());
+            assert_eq!(told_options(new), of);
             let index = store.structure(NAME).unwrap();
             assert_has(&index, whole.difference(&lost).copied());
             assert_lacks(&index, lost.iter().copied().chain(0..50));
@@ -400,25 +436,23 @@ fn a_salvage_needs_no_first_page_and_loses_what_was_in_lost_pages() {
     }
 }
 
-#[test]
-fn an_index_of_which_no_page_is_left_is_told_as_lost() {
-    let image = closed().data.image();
+fn an_index_of_which_no_page_is_left_is_told_as_lost(of: IndexOptions) {
+    let image = closed(of).data.image();
     let places: Vec<usize> = pages_of_index(&image).iter().map(|(place, ..)| *place).collect();
     salvaged(image, places, |store, report, _| {
         assert_eq!(losses(&report), ["all of it: no page tells the options that it was made with"]);
         assert!(report.tables.iter().all(|table| table.name != NAME));
         assert!(matches!(
-            store.structure::<HnswStructure>(NAME),
+            store.structure::<VectorStructure>(NAME),
             Err(StoreError::NoSuchTable { .. })
         ));
     });
 }
 
-#[test]
-fn two_vectors_with_one_label_are_both_salvaged() {
+fn two_vectors_with_one_label_are_both_salvaged(of: IndexOptions) {
     let disks = disk();
     let store = disks.open(options().structure::<Stacks>()).unwrap();
-    let index = store.create_structure_with::<HnswStructure>(NAME, &of_index()).unwrap();
+    let index = store.create_structure_with::<VectorStructure>(NAME, &new(of)).unwrap();
     let vectors = [[1.0_f32, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0], [5.0, 6.0, 7.0, 8.0]];
     for vector in &vectors {
         index.write(|index| index.insert(9, vector.into())).unwrap();
@@ -448,12 +482,12 @@ fn two_vectors_with_one_label_are_both_salvaged() {
 fn a_store_with_collections_knows_it_untold() {
     let disks = disk();
     let store = disks.open(options()).unwrap();
-    fill(&store);
+    fill(&store, GRAPH);
     let crashed = disks.crash(1);
     store.close().unwrap();
     for disks in [crashed, disks] {
         let untold = disks.open(tight("simulated")).unwrap();
         assert!(untold.structures().unwrap()[0].is_registered);
-        assert_filled(&untold);
+        assert_filled(&untold, GRAPH);
     }
 }

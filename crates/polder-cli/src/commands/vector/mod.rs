@@ -11,6 +11,7 @@ use crate::vectors::{Rows, elements_of};
 
 mod create;
 mod drop;
+mod index;
 mod load;
 mod probe;
 mod repair;

@@ -24,6 +24,11 @@ fn most_of_the_nearest_are_found() {
         for (query, truth) in sift.queries.iter().zip(&sift.truth) {
             assert_eq!(labels(&search_exact(&index, query, 100)), *truth);
         }
+        // As collections look for a vector that a crash may have left.
+        for (label, vector) in (0..).zip(&sift.base).step_by(50) {
+            let own = search(&index, vector, 512, 512);
+            assert!(own.iter().any(|found| found.label == label), "{label}");
+        }
         let found = [20, 80, 160].map(|width| recall(&index, &sift, width));
         let is_enough = found.iter().zip(least).all(|(found, least)| *found >= least);
         assert!(is_enough, "{found:?} of 1000 with {code_bits} bits");
