@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use polder_format::{PageId, PageNo, SpaceId};
+use polder_testkit::effort::steps;
 
 use super::costs::{Costs, Counts};
 use crate::latch::FrameId;
@@ -237,12 +238,12 @@ fn cost(
     (second, page_move): (u32, u64),
     fixed: Option<Migration>,
 ) -> (f64, Migration) {
-    const STEPS: u32 = 2_000_000;
+    let steps = steps(1_000_000, 2_000_000) as u32;
     let mut random = fastrand::Rng::with_seed(7);
     let mut model = Model::new(second, page_move, fixed);
     let mut before = Counts::default();
-    for step in 0..STEPS {
-        if step == STEPS / 2 {
+    for step in 0..steps {
+        if step == steps / 2 {
             before = model.counts();
         }
         model.access(workload.page((random.f64(), random.f64()), step));
