@@ -11,8 +11,8 @@ use polder_pool::device::{FileDevice, OpenKind};
 use polder_pool::{AccessHint, Array, Pool, PoolConfig, Space};
 use polder_structure::Structure;
 use polder_vector::{
-    ElementKind, HnswIndex, HnswOptions, IvfIndex, IvfOptions, KINDS, Metric, VamanaIndex, VamanaOptions,
-    VectorShape, VectorStructure,
+    ElementKind, HnswIndex, HnswOptions, IvfIndex, IvfOptions, KINDS, Metric, VamanaIndex,
+    VamanaOptions, VectorShape, VectorStructure,
 };
 
 #[derive(Debug, Arbitrary)]

@@ -1,8 +1,8 @@
-//! What becomes of a graph whose vectors come and go: half of them is removed and inserted again, several
+//! What becomes of a graph, without codes (HNSW) or with them (Vamana), whose vectors come and go: half of them is removed and inserted again, several
 //! times; and what inserts cost searches that are made beside them. Of the vectors of a `.fvecs` file, for
 //! those of another one; without files, of some thousands that are made up.
 //!
-//!     cargo run --release -p polder-vector --example changes [base.fvecs queries.fvecs [threads]]
+//!     cargo run --release -p polder-vector --example changes [base.fvecs queries.fvecs [threads [vamana]]]
 
 use std::env;
 use std::error::Error;
@@ -10,8 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use polder_pool::Array;
-use polder_vector::{HnswIndex, HnswOptions, Probe, Search, VectorError, VectorRef};
+use polder_vector::{
+    HnswIndex, HnswOptions, Probe, Search, VamanaIndex, VamanaOptions, VectorError, VectorIndex,
+    VectorRef,
+};
 use support::{insert_all, made_up, pool, rows, shape};
 
 mod support;
@@ -31,17 +33,25 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let threads = arguments.get(2).map_or(Ok(1), |text| text.parse())?;
     let (_folder, pool) = pool(&base)?;
-    let index = HnswIndex::create(pool.create_space()?, &HnswOptions::new(shape(&base)))?;
-    let mut nodes = insert_all(&index, &base, threads)?;
+    let (space, shape) = (pool.create_space()?, shape(&base));
+    let index: &dyn VectorIndex = match arguments.get(3).map(String::as_str) {
+        None => &HnswIndex::create(space, &HnswOptions::new(shape))?,
+        Some("vamana") => {
+            let sample = &base[..base.len().min(1000)];
+            &VamanaIndex::create(space, &VamanaOptions::new(shape), sample)?
+        }
+        Some(other) => return Err(format!("there is no index {other}").into()),
+    };
+    let mut nodes = insert_all(index, &base, threads)?;
     let queries: Vec<VectorRef<'_>> = queries.iter().map(VectorRef::from).collect();
 
     let mut random = fastrand::Rng::with_seed(3);
     let mut labels: Vec<usize> = (0..base.len()).collect();
     for round in 0..=ROUNDS {
-        let probe = Probe::new(&index, &queries, &Search::new(COUNT, 0), &mut |_| true)?;
+        let probe = Probe::new(index, &queries, &Search::new(COUNT, 0), &mut |_| true)?;
         let recall = probe.ok_or("stopped")?.measure(WIDTH)?.recall;
-        let pages = index.space().pages_in_use()?;
-        println!("half replaced {round} times: recall {recall:.4}, {pages} pages");
+        let bytes = index.size_bytes()?;
+        println!("half replaced {round} times: recall {recall:.4}, {bytes} bytes");
         if round == ROUNDS {
             break;
         }
@@ -51,7 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             index.remove(*label as u64, nodes[*label])?;
         }
         for label in half {
-            nodes[*label] = index.insert(*label as u64, &base[*label])?;
+            nodes[*label] = index.insert(*label as u64, (&base[*label]).into())?;
         }
     }
 
@@ -59,8 +69,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut ratios = Vec::new();
     let mut inserted = 0;
     for _ in 0..ROUNDS {
-        let alone = searches(&index, &queries, time)?;
-        let (beside, more) = beside_inserts(&index, &base, &queries, time)?;
+        let alone = searches(index, &queries, time)?;
+        let (beside, more) = beside_inserts(index, &base, &queries, time)?;
         ratios.push(beside / alone);
         inserted += more;
     }
@@ -76,7 +86,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// How many searches a second there are by this thread.
 fn searches(
-    index: &HnswIndex<Array>,
+    index: &dyn VectorIndex,
     queries: &[VectorRef<'_>],
     time: Duration,
 ) -> Result<f64, VectorError> {
@@ -90,7 +100,7 @@ fn searches(
 
 /// The same while another thread inserts vectors, and how many it has inserted.
 fn beside_inserts(
-    index: &HnswIndex<Array>,
+    index: &dyn VectorIndex,
     base: &[Vec<f32>],
     queries: &[VectorRef<'_>],
     time: Duration,
@@ -99,7 +109,7 @@ fn beside_inserts(
     let (searched, failed) = thread::scope(|scope| {
         let inserting = scope.spawn(|| -> Result<(), VectorError> {
             for vector in base.iter().take_while(|_| !is_over.load(Ordering::Relaxed)) {
-                index.insert(inserted.fetch_add(1, Ordering::Relaxed), vector)?;
+                index.insert(inserted.fetch_add(1, Ordering::Relaxed), vector.into())?;
             }
             Ok(())
         });
