@@ -2,6 +2,7 @@
 //! together whatever happens.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Barrier;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
@@ -83,6 +84,7 @@ tests!(
     payloads_change_by_themselves,
     what_is_asked_within_an_update_is_refused_and_harms_nothing,
     a_load_takes_each_key_once,
+    a_new_key_is_one_threads,
     nothing_parts_where_the_device_fails,
     a_record_that_is_older_than_its_row_takes_nothing_away,
     a_crash_in_front_of_the_batch_leaves_a_record_of_each_vector,
@@ -954,6 +956,35 @@ fn a_load_takes_each_key_once(index: Index) {
     let row = |number: u64| (Panics(number), VectorBuf::from(&vector(number)), "");
     let load = || docs.load((0..10_000).map(row), 2, &mut |_| true);
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(load)).is_err());
+    assert_agrees(&docs);
+}
+
+/// Of threads that insert the same new key one is told that it has, and the key has what that one gave.
+fn a_new_key_is_one_threads(index: Index) {
+    let store = disk().open(options().durability(Durability::None)).unwrap();
+    let docs = create(&store, index);
+    let barrier = Barrier::new(4);
+    for number in 0..200 {
+        let of = |thread: u64| 4 * number + thread;
+        let insert = |thread: u64| {
+            barrier.wait();
+            let seed = of(thread);
+            docs.insert_new(key(number), &vector(seed), payload(seed)).unwrap().then_some(seed)
+        };
+        let told: Vec<u64> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|thread| {
+                    scope.spawn({
+                        let insert = &insert;
+                        move || insert(thread)
+                    })
+                })
+                .collect();
+            threads.into_iter().filter_map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!(docs.payload(key(number)).unwrap().unwrap(), payload(told[0]));
+    }
     assert_agrees(&docs);
 }
 
