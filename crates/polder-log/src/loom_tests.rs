@@ -10,7 +10,7 @@ use std::sync::Arc;
 use loom::thread;
 
 use polder_format::SpaceId;
-use polder_testkit::effort::is_long;
+use polder_testkit::effort::preemptions;
 
 use crate::ring::{Buffer, Change, cut};
 use crate::sync::{AtomicU64, Ordering};
@@ -75,8 +75,7 @@ impl Model {
 #[test]
 fn loom_cuts_see_whole_groups() {
     let mut builder = loom::model::Builder::new();
-    // With three it takes half a minute.
-    builder.preemption_bound = Some(if is_long() { 3 } else { 2 });
+    builder.preemption_bound = Some(preemptions());
     builder.check(|| {
         let begin = 0;
         let model = Arc::new(Model {

@@ -38,6 +38,11 @@ pub fn seeds(variable: &str, few: u64, all: u64) -> Range<u64> {
     first..ends.next().unwrap_or(first + 1)
 }
 
+/// Preemptions in models of loom that take up to a minute with three: two in an ordinary run.
+pub fn preemptions() -> usize {
+    if is_long() { 3 } else { 2 }
+}
+
 /// Whether tests are built for every translation.
 pub const EVERY_TRANSLATION: bool = !cfg!(feature = "few-translations");
 

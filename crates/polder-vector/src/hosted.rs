@@ -64,7 +64,8 @@ impl NewIndex {
     /// on, which makes codes more exact. Some hundred are enough. The sample is not inserted.
     ///
     /// # Errors
-    /// Those of a vector that is not one of the index.
+    /// [`VectorError::Option`] and [`VectorError::Metric`] for vectors that there cannot be, and those of one
+    /// that is not one of the index. Other options are refused where the index is made.
     pub fn around<'v, V: Into<VectorRef<'v>>>(
         options: VamanaOptions,
         sample: impl IntoIterator<Item = V>,
@@ -176,11 +177,9 @@ fn check_without_first<T: Translation>(
 fn verify(page: PageRef<'_>) -> Result<(), &'static str> {
     let kind = PageKind(page.u8(header_at::KIND));
     let of_kind = VectorStructure::KINDS.iter().find(|of| of.kind == kind);
-    match of_kind {
-        Some(_) if kind == PageKind::HNSW_NODES => hnsw::verify_nodes(page),
-        Some(of_kind) => (of_kind.check)(page),
-        None => Err("this is no page of a vector index"),
-    }
+    let of_kind = of_kind.ok_or("this is no page of a vector index")?;
+    (of_kind.check)(page)?;
+    if kind == PageKind::HNSW_NODES { hnsw::verify_nodes(page) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -331,6 +330,38 @@ mod tests {
             .map(|told| centre_of(&told))
             .collect();
         assert_eq!(told, [[-127.0, 41.0], [8.0, 8.0]]);
+    }
+
+    /// Nothing panics, and no memory is asked for, whatever the shape is.
+    #[test]
+    fn shapes_that_cannot_be_are_refused_with_a_sample() {
+        let right = VectorShape { element: ElementKind::F32, dimensions: 2, metric: Metric::L2 };
+        let around = |shape| NewIndex::around(vamana(shape), &[[1.0_f32, 2.0]]);
+        assert!(around(right).is_ok());
+        for dimensions in [0, usize::MAX] {
+            let refused = around(VectorShape { dimensions, ..right });
+            assert!(matches!(refused, Err(VectorError::Option { .. })), "{refused:?}");
+        }
+        let refused = around(VectorShape { metric: Metric::Hamming, ..right });
+        assert!(matches!(refused, Err(VectorError::Metric { .. })), "{refused:?}");
+        let refused = around(VectorShape { dimensions: 3, ..right });
+        assert!(matches!(refused, Err(VectorError::Dimensions { .. })), "{refused:?}");
+    }
+
+    /// As the documentation of collections says.
+    #[test]
+    fn so_long_vectors_fit_the_smallest_pages() {
+        let shape =
+            |dimensions| VectorShape { element: ElementKind::F32, dimensions, metric: Metric::L2 };
+        let config = pools::config(4, PageSize::MIN, FileState::NEW);
+        let kinds = VectorStructure::KINDS;
+        let pool: Pool<Array> = Pool::open(Box::new(pools::disk()), &config, kinds).unwrap();
+        let is_made =
+            |new: NewIndex| VectorStructure::create(&pool.create_space().unwrap(), &new).is_ok();
+        let hnsw = [964, 965].map(|dimensions| is_made(HnswOptions::new(shape(dimensions)).into()));
+        let vamana =
+            [920, 921].map(|dimensions| is_made(VamanaOptions::new(shape(dimensions)).into()));
+        assert_eq!((hnsw, vamana), ([true, false], [true, false]));
     }
 
     /// What was removed is not salvaged.

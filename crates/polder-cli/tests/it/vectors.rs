@@ -168,8 +168,10 @@ fn what_cannot_be_is_said() {
     says("create", &["near", "--dimensions", "2", "--code-bits", "2"], 2, "for --index vamana");
     let steered = ["near", "--dimensions", "2", "--index", "vamana"];
     says("create", &[&steered[..], &["--code-bits", "3"]].concat(), 2, "bits of a code");
-    let three = store.file("three.jsonl", "[1, 2, 3]").display().to_string();
-    says("create", &[&steered[..], &["--sample", &three]].concat(), 2, "three.jsonl: ");
+    let sample = store.file("sample.jsonl", "[1, 2]\n[1, 2, 3]\n").display().to_string();
+    says("create", &[&steered[..], &["--sample", &sample]].concat(), 2, "sample.jsonl, row 2");
+    let none = ["near", "--dimensions", "0", "--index", "vamana", "--sample", &sample];
+    says("create", &none, 2, "polder: the number of dimensions is 0");
     vector(&store, "create", &["near", "--dimensions", "2"]).ok();
     says("create", &["near", "--dimensions", "2"], 2, "near");
     let file = |name: &str, content: &str| store.file(name, content).display().to_string();

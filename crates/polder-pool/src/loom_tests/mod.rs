@@ -25,7 +25,6 @@ use loom::cell::UnsafeCell;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use loom::sync::atomic::{AtomicU32, AtomicU64, fence};
 use loom::thread;
-use polder_testkit::effort::is_long;
 
 use polder_format::{PageId, PageNo, PhysicalPageNo, SpaceId};
 
@@ -34,11 +33,6 @@ use crate::frame::partitions::{PartitionNo, Partitions};
 use crate::latch::meta::FrameMeta;
 use crate::latch::parking::ParkingLot;
 use crate::latch::state::{FrameId, StateCell, StateWord, Version, WrapCount};
-
-/// Preemptions of models that take a minute with three: two, but for `scripts/test --long` and in CI.
-fn two_or_three() -> usize {
-    if is_long() { 3 } else { 2 }
-}
 
 /// Runs the model in every order with at most so many preemptions.
 fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {

@@ -6,8 +6,9 @@ use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use loom::sync::atomic::{AtomicU32, fence};
 
 use polder_format::{PageId, PageNo, SpaceId};
+use polder_testkit::effort::preemptions;
 
-use super::{Bytes, explore, join, spawn, two_or_three, version};
+use super::{Bytes, explore, join, spawn, version};
 use crate::frame::free_list::FreeList;
 use crate::frame::moves::Moves;
 use crate::latch::parking::ParkingLot;
@@ -321,7 +322,7 @@ impl HandingOver {
 
 #[test]
 fn loom_a_page_moves_from_tag_to_tag() {
-    explore(two_or_three(), || {
+    explore(preemptions(), || {
         let pages = Arc::new(HandingOver::default());
         pages.load(1, 1, version(0));
         pages.lead.store(1, Release);

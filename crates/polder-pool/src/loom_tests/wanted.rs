@@ -3,6 +3,7 @@
 use std::task::{Wake, Waker};
 
 use loom::sync::{Condvar, Mutex};
+use polder_testkit::effort::preemptions;
 
 use super::*;
 use crate::paging::wanted::{Wanted, Wish};
@@ -82,7 +83,7 @@ impl Pages {
 /// same, or has it loaded once more.
 #[test]
 fn whoever_asks_is_told() {
-    explore(two_or_three(), || {
+    explore(preemptions(), || {
         let pages = Arc::new(Pages::default());
         let futures = [(); 2].map(|()| {
             spawn(&pages, |pages| {

@@ -10,7 +10,8 @@ use polder_pool::{
     AccessHint, Direct, FileState, LinkRef, Pool, PoolConfig, PoolError, Predictive, ReadMode,
     Restart, Translation, VmHuge,
 };
-use polder_testkit::{Errno, FaultPlan, Operation, Random, When, if_built};
+use polder_testkit::effort::EVERY_TRANSLATION;
+use polder_testkit::{Errno, FaultPlan, Operation, Random, When};
 
 use crate::support::*;
 
@@ -394,7 +395,9 @@ fn impossible_ways_of_holding_are_refused() {
             assert!(message.contains("optimistic"), "{message}");
         }
     }
-    if_built!(Predictive, refused::<Predictive>());
     refused::<Direct>();
-    if_built!(VmHuge, refused::<VmHuge>());
+    if EVERY_TRANSLATION {
+        refused::<Predictive>();
+        refused::<VmHuge>();
+    }
 }

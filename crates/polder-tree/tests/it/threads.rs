@@ -138,8 +138,8 @@ fn a_tree_is_made_small_beside_its_users() {
     compacted::<Array>(ReadMode::Copy, 3000 * scale());
     compacted::<Direct>(ReadMode::Optimistic, 3000 * scale());
     compacted::<Swizzle>(ReadMode::Optimistic, 3000 * scale());
-    if_built!(Hash, compacted::<Hash>(ReadMode::Optimistic, 1500 * scale()));
     if EVERY_TRANSLATION {
+        compacted::<Hash>(ReadMode::Optimistic, 1500 * scale());
         compacted::<ArraySwizzled>(ReadMode::Shared, 3000 * scale());
         compacted::<Open>(ReadMode::Copy, 1500 * scale());
         compacted::<Predictive>(ReadMode::Optimistic, 3000 * scale());
@@ -173,8 +173,8 @@ fn threads_on_their_own_keys_by_snapshots() {
     disjoint::<Array>(disk(), ReadMode::Copy, 8000 * scale());
     // Groups of one core: on a machine with one cache there are several all the same.
     disjoint::<Array>(disk(), ReadMode::CopyOf(GroupSize::ONE), 4000 * scale());
-    if_built!(Hash, disjoint::<Hash>(disk(), ReadMode::Copy, 6000 * scale()));
     if EVERY_TRANSLATION {
+        disjoint::<Hash>(disk(), ReadMode::Copy, 6000 * scale());
         disjoint::<Open>(disk(), ReadMode::Copy, 6000 * scale());
         disjoint::<Simd>(disk(), ReadMode::Copy, 6000 * scale());
     }

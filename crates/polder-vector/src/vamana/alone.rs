@@ -34,8 +34,9 @@ pub(crate) fn told_by(page: PageRef<'_>) -> Option<(VamanaOptions, Vec<f32>)> {
             let kind = options.shape.element;
             let vectors = live_in(page)?.into_iter().map(|(_, vector)| vector.to_buf(kind));
             let vectors: Vec<_> = vectors.collect();
-            let centre = mean(&options, vectors.iter().map(|vector| vector.view())).ok()?;
-            Some((options, centre))
+            // With a damaged one among them any centre is as good.
+            let centre = mean(&options, vectors.iter().map(|vector| vector.view()));
+            Some((options, centre.unwrap_or_default()))
         }
         _ => None,
     }

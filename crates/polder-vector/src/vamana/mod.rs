@@ -202,7 +202,6 @@ impl<T: Translation> VamanaIndex<T> {
         options: &VamanaOptions,
         sample: impl IntoIterator<Item = V>,
     ) -> Result<VamanaIndex<T>, VectorError> {
-        options.layout(space.page_size())?;
         VamanaIndex::create_around(space, options, &mean(options, sample)?)
     }
 
@@ -355,6 +354,7 @@ pub(crate) fn mean<'v, V: Into<VectorRef<'v>>>(
     options: &VamanaOptions,
     sample: impl IntoIterator<Item = V>,
 ) -> Result<Vec<f32>, VectorError> {
+    options.shape.validate()?;
     let distances = Distances::new(options.shape);
     let (mut sums, mut count) = (vec![0.0_f64; options.shape.dimensions], 0.0);
     for vector in sample {

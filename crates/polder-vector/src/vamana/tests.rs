@@ -108,3 +108,18 @@ fn a_node_that_is_leaving_is_not_told() {
     vectors_in(page.unwrap().page(), &mut |label, _| told.push(label));
     assert_eq!(told, [0, 2]);
 }
+
+/// A vector that is damaged takes no options away from a salvage.
+#[test]
+fn a_page_with_a_damaged_vector_tells_the_options() {
+    let (_pool, index, entries) = index(3);
+    let (node, ()) = index.read_node(entries[1], |_| ()).unwrap().unwrap();
+    let page = edit(&index.space, |edit| {
+        let layout = &index.core.layout;
+        let at = SlotPageMut::new(edit.page_mut(node.page())?).at(layout, Kind::Nodes, node.slot());
+        edit.page_mut(node.page())?.set_u32(at + layout::VECTOR, f32::NAN.to_bits());
+        Ok(copy_of(edit.page(node.page())?))
+    });
+    let (options, centre) = told_by(page.unwrap().page()).unwrap();
+    assert_eq!((options, centre), (index.options(), Vec::new()));
+}

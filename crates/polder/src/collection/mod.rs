@@ -134,9 +134,9 @@ impl Store {
     /// fastest where it fits in memory, [`VamanaOptions`] for one that is fast where it does not, best
     /// with a sample of the vectors that will come ([`NewIndex::around`]).
     ///
-    /// A vector lies in one page with its links: pages of 4 KiB hold those of 964 dimensions of f32, with
-    /// the default of 16 links; for longer ones the store is made with larger pages
-    /// ([`Options::page_size`](crate::Options::page_size)).
+    /// A vector lies in one page with its links: pages of 4 KiB hold those of 964 dimensions of f32 with
+    /// the 16 links that are the default of the first, and of 920 with the 64 of the second; for longer
+    /// ones the store is made with larger pages ([`Options::page_size`](crate::Options::page_size)).
     ///
     /// [`HnswOptions`]: polder_vector::HnswOptions
     /// [`VamanaOptions`]: polder_vector::VamanaOptions

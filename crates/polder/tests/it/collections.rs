@@ -79,6 +79,7 @@ tests!(
     keys_and_vectors_outlive_each_leaf_of_the_tables,
     what_parted_is_told_and_repaired,
     what_is_pending_hides_nothing,
+    of_two_rows_of_a_key_the_later_one_counts,
     a_filter_is_asked_once_where_nothing_changes,
     threads_bring_and_take_one_key,
     payloads_change_by_themselves,
@@ -762,6 +763,26 @@ fn what_parted_is_told_and_repaired(index: Index) {
     let lost: Vec<_> = table("lost").iter().map(Result::unwrap).collect();
     assert_eq!(lost, [(key(3), payload(3))]);
     assert!(docs.repair(&mut |_| false).unwrap().stopped);
+}
+
+/// A salvage may find the row and the key of a vector that was replaced: what came later counts.
+fn of_two_rows_of_a_key_the_later_one_counts(index: Index) {
+    let store = disk().open(options()).unwrap();
+    let docs = create(&store, index);
+    fill(&docs, 0..10);
+    let table = |ending| store.table(&format!("docs.{ending}")).unwrap();
+    let (keys, rows) = (table("keys"), table("rows"));
+    let old = keys.get(key(3)).unwrap().unwrap();
+    let label = u64::from_le_bytes(old[..8].try_into().unwrap()).to_be_bytes();
+    let row = rows.get(label).unwrap().unwrap();
+    assert!(insert(&docs, 3, 33));
+    rows.put(label, row).unwrap();
+    keys.put(key(3), old).unwrap();
+    let repaired = docs.repair(&mut |_| true).unwrap();
+    assert_eq!((repaired.lost_payloads, repaired.lost_vectors), (0, 0));
+    let mut model: Docs = (0..10).map(|number| (key(number), number)).collect();
+    model.insert(key(3), 33);
+    assert_is(&docs, &model);
 }
 
 /// Vectors that are coming stand nearer than all others, and none of these is hidden by them.

@@ -1,6 +1,6 @@
 //! `polder vector create`: an empty collection.
 
-use polder_vector::{HnswOptions, NewIndex, VamanaOptions, VectorBuf, VectorShape};
+use polder_vector::{HnswOptions, NewIndex, VamanaOptions, VectorBuf, VectorError, VectorShape};
 use serde_json::json;
 
 use super::{Context, elements, index};
@@ -57,14 +57,18 @@ fn new_index(args: &VectorCreateArgs) -> Result<NewIndex, Failure> {
         insert_width,
         ..usual
     };
+    let refused = |error: VectorError| Failure::Usage(error.to_string());
     let Some(file) = &args.sample else { return Ok(options.into()) };
+    shape.validate().map_err(refused)?;
     let mut rows = Rows::open(file)?;
     let mut sample: Vec<VectorBuf> = Vec::new();
     while sample.len() < SAMPLE
         && let Some(row) = rows.next()?
     {
-        sample.push(elements(element, &rows, row.numbers)?);
+        let vector = elements(element, &rows, row.numbers)?;
+        // By itself: of all of them it would not be known which one is wrong.
+        NewIndex::around(options, [vector.view()]).map_err(|e| rows.failure(e.to_string()))?;
+        sample.push(vector);
     }
-    let new = NewIndex::around(options, sample.iter().map(VectorBuf::view));
-    new.map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))
+    NewIndex::around(options, sample.iter().map(VectorBuf::view)).map_err(refused)
 }
