@@ -227,7 +227,8 @@ fn nothing_is_left_of_what_a_thread_has_edited_before() {
     };
     for sizes in [[4096, 16384], [16384, 4096]] {
         for space in sizes.map(of_size) {
-            let pages = make(&space, 3);
+            // More than have been kept since the size changed.
+            let pages = make(&space, 12);
             let bytes = space.page_size().bytes();
             for round in 0..3 {
                 edit(&space, |edit| {

@@ -188,6 +188,7 @@ mod tests {
     use polder_format::PageSize;
     use polder_pool::bytes::PageBuf;
     use polder_pool::{AccessHint, Array, FileState, Pool};
+    use polder_structure::edit;
     use polder_structure::page::copy_of;
     use polder_testkit::pools;
 
@@ -346,6 +347,29 @@ mod tests {
         assert!(matches!(refused, Err(VectorError::Metric { .. })), "{refused:?}");
         let refused = around(VectorShape { dimensions: 3, ..right });
         assert!(matches!(refused, Err(VectorError::Dimensions { .. })), "{refused:?}");
+    }
+
+    /// A first page that is a sound page of another kind is told, and all others are looked at.
+    #[test]
+    fn a_check_does_without_the_first_page() {
+        let shape = VectorShape { element: ElementKind::I8, dimensions: 3, metric: Metric::L2 };
+        for new in news(shape) {
+            let Hosted { space, index, .. } = &new_index(&new);
+            index.insert(7, (&[1_i8, 2, 3]).into()).unwrap();
+            let used = space.used_pages().unwrap();
+            let other = *used.last().unwrap();
+            edit(space, |edit| {
+                let kind = edit.page(other)?.u8(header_at::KIND);
+                edit.copy(other, root())?;
+                edit.page_mut(root())?.set_u8(header_at::KIND, kind);
+                Ok(())
+            })
+            .unwrap();
+            let report = VectorStructure::check(space, &mut |_| true).unwrap();
+            assert_eq!(report.pages, used.len() as u64);
+            let told: Vec<_> = report.faults.iter().map(ToString::to_string).collect();
+            assert!(told.len() == 1 && told[0].contains("has no first page"), "{told:?}");
+        }
     }
 
     /// As the documentation of collections says.

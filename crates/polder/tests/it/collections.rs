@@ -6,6 +6,7 @@ use std::sync::Barrier;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
+use std::time::Duration;
 
 use polder::structure::{PageKind, PageSize, Structure};
 use polder::vector::{
@@ -85,6 +86,7 @@ tests!(
     payloads_change_by_themselves,
     what_is_asked_within_an_update_is_refused_and_harms_nothing,
     a_load_takes_each_key_once,
+    a_load_that_is_stopped_inserts_no_more,
     a_new_key_is_one_threads,
     nothing_parts_where_the_device_fails,
     a_record_that_is_older_than_its_row_takes_nothing_away,
@@ -978,6 +980,23 @@ fn a_load_takes_each_key_once(index: Index) {
     let load = || docs.load((0..10_000).map(row), 2, &mut |_| true);
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(load)).is_err());
     assert_agrees(&docs);
+}
+
+/// What has been read ahead is left where a load is stopped.
+fn a_load_that_is_stopped_inserts_no_more(index: Index) {
+    struct Slow(Vec<u8>);
+    impl AsRef<[u8]> for Slow {
+        fn as_ref(&self) -> &[u8] {
+            thread::sleep(Duration::from_millis(5));
+            &self.0
+        }
+    }
+    let store = disk().open(options().durability(Durability::None)).unwrap();
+    let docs = create(&store, index);
+    let row = |number: u64| (Slow(key(number)), VectorBuf::from(&vector(number)), payload(number));
+    let loaded = docs.load((0..1000).map(row), 1, &mut |done| done < 5).unwrap();
+    assert!(loaded.stopped && (5..40).contains(&loaded.inserted), "{loaded:?}");
+    assert_eq!(docs.len(), loaded.inserted);
 }
 
 /// Of threads that insert the same new key one is told that it has, and the key has what that one gave.
