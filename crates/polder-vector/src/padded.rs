@@ -46,3 +46,63 @@ impl Padded {
         bytes
     }
 }
+
+/// Copies of runs of one length, one behind the other.
+#[derive(Debug)]
+pub(crate) struct Copies {
+    words: Vec<u64>,
+    /// Bytes of each, and words from one to the next.
+    bytes: usize,
+    stride: usize,
+    count: usize,
+}
+
+impl Copies {
+    /// None yet; as many as `most` take no more memory.
+    pub(crate) fn with_capacity(bytes: usize, most: usize) -> Copies {
+        let stride = bytes.div_ceil(8);
+        let words = Vec::with_capacity(stride * most + OVERRUN_BYTES / 8);
+        Copies { words, bytes, stride, count: 0 }
+    }
+
+    /// Only the first `count` are left.
+    pub(crate) fn truncate(&mut self, count: usize) {
+        self.count = self.count.min(count);
+    }
+
+    pub(crate) fn push(&mut self, run: Run<'_>) {
+        let at = self.stride * self.count;
+        self.words.resize(at + self.stride + OVERRUN_BYTES / 8, 0);
+        run.part(0, self.bytes).copy_to(&mut self.words[at..]);
+        self.count += 1;
+    }
+
+    /// One of those that there are.
+    #[inline(always)]
+    pub(crate) fn get(&self, at: usize) -> Run<'_> {
+        debug_assert!(at < self.count);
+        Run::of(&self.words).part(8 * self.stride * at, self.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_lie_behind_each_other() {
+        for bytes in [1, 7, 8, 20, 512] {
+            let mut copies = Copies::with_capacity(bytes, 2);
+            let vector = |number: usize| vec![number as u8; bytes];
+            let bytes_of = |copies: &Copies, at| Padded::copy_of(copies.get(at)).to_bytes();
+            for number in 0..5 {
+                copies.push(Padded::of(&vector(number)).run());
+                (0..=number).for_each(|at| assert_eq!(bytes_of(&copies, at), vector(at)));
+            }
+            copies.truncate(2);
+            copies.push(Padded::of(&vector(9)).run());
+            let left: Vec<_> = (0..3).map(|at| bytes_of(&copies, at)).collect();
+            assert_eq!(left, [vector(0), vector(1), vector(9)]);
+        }
+    }
+}

@@ -172,11 +172,22 @@ impl Distances {
     /// How far a vector is from another one, whose scale is asked for only where it counts.
     #[inline(always)]
     pub(crate) fn between(&self, one: &Vector, other: Run<'_>, scale: impl FnOnce() -> f32) -> f32 {
-        let sum = self.kernel.sum(one.run(), other);
+        self.between_runs(one.run(), other, || one.scale * scale())
+    }
+
+    /// The same of two that lie anywhere, and the product of their scales.
+    #[inline(always)]
+    pub(crate) fn between_runs(
+        &self,
+        one: Run<'_>,
+        other: Run<'_>,
+        scales: impl FnOnce() -> f32,
+    ) -> f32 {
+        let sum = self.kernel.sum(one, other);
         match self.shape.metric {
             Metric::L2 | Metric::Hamming => sum,
             Metric::InnerProduct => 1.0 - sum,
-            Metric::Cosine => 1.0 - sum * (one.scale * scale()),
+            Metric::Cosine => 1.0 - sum * scales(),
         }
     }
 

@@ -55,20 +55,21 @@ impl Visited {
         self.count += kept;
     }
 
+    /// Whether the entry was not there. Nobody can foresee which it is: where its first place is its own, or
+    /// of an earlier search, nothing depends on that.
     #[inline(always)]
     fn put(&mut self, entry: u64) -> bool {
         let mask = self.entries.len() - 1;
         let hash = (entry & ((1 << NODE_BITS) - 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let mut at = hash as usize & mask;
         loop {
-            match self.entries[at] {
-                same if same == entry => return false,
-                other if other >> NODE_BITS == self.search => at = (at + 1) & mask,
-                _ => {
-                    self.entries[at] = entry;
-                    return true;
-                }
+            let other = self.entries[at];
+            let is_old = other >> NODE_BITS != self.search;
+            if is_old | (other == entry) {
+                self.entries[at] = entry;
+                return is_old;
             }
+            at = (at + 1) & mask;
         }
     }
 

@@ -7,6 +7,8 @@
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod avx2;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod avx512;
 mod portable;
 
 use polder_pool::bytes::Run;
@@ -33,7 +35,7 @@ impl Kernel {
     /// The fastest one for this processor.
     pub(crate) fn of(element: ElementKind, sum: Sum) -> Kernel {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if let Some(kernel) = avx2::kernel(element, sum) {
+        if let Some(kernel) = avx512::kernel(element, sum).or_else(|| avx2::kernel(element, sum)) {
             return Kernel(kernel);
         }
         Kernel(portable::kernel(element, sum))

@@ -12,7 +12,21 @@ fn words(bytes: &[u8]) -> Vec<u64> {
     bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect()
 }
 
-fn sums<E: Element>(a: &[E], b: &[E], sum: Sum) -> (f32, f32) {
+/// All kernels for these that this processor can run.
+fn kernels(element: ElementKind, sum: Sum) -> Vec<Kernel> {
+    let mut kernels = vec![Kernel(portable::kernel(element, sum))];
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    kernels.extend(
+        [avx2::kernel(element, sum), avx512::kernel(element, sum)]
+            .into_iter()
+            .flatten()
+            .map(Kernel),
+    );
+    kernels
+}
+
+/// What each kernel sums up.
+fn sums<E: Element>(a: &[E], b: &[E], sum: Sum) -> Vec<f32> {
     let bytes = |elements: &[E]| {
         let mut bytes = Vec::new();
         for element in elements {
@@ -24,7 +38,7 @@ fn sums<E: Element>(a: &[E], b: &[E], sum: Sum) -> (f32, f32) {
     let (a, b) = (bytes(a), bytes(b));
     let (len, a, b) = (a.len(), words(&a), words(&b));
     let (a, b) = (Run::of(&a).part(0, len), Run::of(&b).part(0, len));
-    (Kernel::of(E::KIND, sum).sum(a, b), Kernel(portable::kernel(E::KIND, sum)).sum(a, b))
+    kernels(E::KIND, sum).iter().map(|kernel| kernel.sum(a, b)).collect()
 }
 
 /// Of whole numbers below 2^24 in all, which floats add without an error, so that the order does not
@@ -37,13 +51,14 @@ fn compare<E: Element>(element: impl Fn(i8) -> E, exact: impl Fn(i64, i64) -> i6
         let (a, b): (Vec<E>, Vec<E>) =
             numbers.iter().map(|(a, b)| (element(*a), element(*b))).unzip();
         let expected: i64 = numbers.iter().map(|(a, b)| exact((*a).into(), (*b).into())).sum();
-        let expected = expected as f32;
-        assert_eq!(sums(&a, &b, sum), (expected, expected), "{dimensions} of {}", E::KIND);
+        for sum in sums(&a, &b, sum) {
+            assert_eq!(sum, expected as f32, "{dimensions} of {}", E::KIND);
+        }
     }
 }
 
 #[test]
-fn every_kernel_sums_what_the_portable_one_does() {
+fn every_kernel_sums_exactly() {
     let square = |a: i64, b: i64| (a - b) * (a - b);
     let product = |a: i64, b: i64| a * b;
     compare(f32::from, square, Sum::SquaredDifferences);
@@ -88,10 +103,12 @@ fn products_of_codes_are_what_the_portable_kernel_sums() {
 #[test]
 fn the_longest_vectors_have_sums() {
     let (low, high) = ([i8::MIN; 1 << 16], [i8::MAX; 1 << 16]);
-    let expected = (255.0_f32 * 255.0) * 65536.0;
-    assert_eq!(sums(&low, &high, Sum::SquaredDifferences), (expected, expected));
-    let (a, b) = sums(&low, &low, Sum::Products);
-    assert_eq!((a, b), (16384.0 * 65536.0, 16384.0 * 65536.0));
+    for (other, kind, each) in
+        [(high, Sum::SquaredDifferences, 255.0 * 255.0), (low, Sum::Products, 128.0 * 128.0)]
+    {
+        let sums = sums(&low, &other, kind);
+        assert!(sums.iter().all(|sum| *sum == each * 65536.0), "{sums:?}");
+    }
 }
 
 /// Numbers that are no whole ones differ by what is rounded.
@@ -102,8 +119,7 @@ fn floats_are_summed_as_exactly_as_they_can_be() {
         let mut vector = || -> Vec<f32> { (0..dimensions).map(|_| random.f32() - 0.5).collect() };
         let (a, b) = (vector(), vector());
         let exact: f64 = a.iter().zip(&b).map(|(a, b)| f64::from(a - b).powi(2)).sum();
-        let (fast, portable) = sums(&a, &b, Sum::SquaredDifferences);
-        for sum in [fast, portable] {
+        for sum in sums(&a, &b, Sum::SquaredDifferences) {
             assert!((f64::from(sum) / exact - 1.0).abs() < 1e-5, "{sum}, and exactly {exact}");
         }
     }

@@ -135,8 +135,10 @@ impl<T: Translation> HnswIndex<T> {
             let mut from = walk.descend(entry, highest)?;
             for level in (0..=entry.level.min(highest)).rev() {
                 walk.level(from, self.core.options.insert_width, level)?;
-                near[usize::from(level)].extend(walk.found());
-                from = near[usize::from(level)].first().map_or(from, |nearest| nearest.node);
+                let near = &mut near[usize::from(level)];
+                near.reserve(self.core.options.insert_width);
+                near.extend(walk.found());
+                from = near.first().map_or(from, |nearest| nearest.node);
             }
             Ok(Some(entry))
         })?;

@@ -352,13 +352,19 @@ impl<'a> NodeRef<'a> {
         }
     }
 
-    /// Appends the links of a level. Those that lead nowhere are left out.
+    /// The links of a level. Those that lead nowhere are left out.
     #[inline]
-    pub(crate) fn links(self, layout: &Layout, level: u8, links: &mut Vec<NodeId>) {
+    pub(crate) fn each_link(self, layout: &Layout, level: u8) -> impl Iterator<Item = NodeId> {
         let list = self.at + layout.list(level);
         let count = usize::from(self.page.u8(list)).min(layout.capacity(level));
-        let link = |i| self.page.unaligned_u64(list + 1 + NodeId::BYTES * i);
-        links.extend((0..count).filter_map(|i| NodeId::from_bits(link(i))));
+        let link = move |i| self.page.unaligned_u64(list + 1 + NodeId::BYTES * i);
+        (0..count).filter_map(move |i| NodeId::from_bits(link(i)))
+    }
+
+    /// Appends the links of a level.
+    #[inline]
+    pub(crate) fn links(self, layout: &Layout, level: u8, links: &mut Vec<NodeId>) {
+        links.extend(self.each_link(layout, level));
     }
 
     /// The links of all levels up to that of the node, the lowest first.
@@ -471,7 +477,8 @@ impl<'a> NodePageMut<'a> {
     pub(crate) fn set_links(&mut self, layout: &Layout, slot: usize, level: u8, links: &[NodeId]) {
         let list = self.view().node(layout, slot).at + layout.list(level);
         let links = &links[..links.len().min(layout.capacity(level))];
-        let mut bytes = vec![links.len() as u8];
+        let mut bytes = Vec::with_capacity(layout.list_bytes(level));
+        bytes.push(links.len() as u8);
         links.iter().for_each(|link| bytes.extend(&link.to_bits().to_le_bytes()[..NodeId::BYTES]));
         self.page.write(list, &bytes);
     }

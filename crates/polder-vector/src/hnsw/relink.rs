@@ -11,14 +11,16 @@
 //!   for without it, and linked with what is found where they are not. When a list is full, a link is left
 //!   out only if another one of it leads to a node that links there; if there is none, the new node does.
 
-use polder_pool::{PoolError, Restart, Translation};
+use polder_pool::bytes::PageRef;
+use polder_pool::{AccessHint, PoolError, Restart, Translation};
 use polder_structure::{Edit, edit};
 
-use super::HnswIndex;
-use super::node::{NodePage, NodePageMut, State};
+use super::node::{NodePage, NodePageMut, NodeRef, State};
 use super::ways::{Set, Ways};
+use super::{Core, HnswIndex};
 use crate::near::Near;
 use crate::node_id::NodeId;
+use crate::reads::{Look, Reads};
 use crate::vectors::Vector;
 
 /// Lists that one edit writes: with its pages it stays far below what an edit may have.
@@ -125,7 +127,8 @@ impl<T: Translation> HnswIndex<T> {
         if is_there != Some(true) {
             return Ok(None);
         }
-        let mut wanted: Vec<NodeId> = was.clone();
+        let mut wanted: Vec<NodeId> = Vec::with_capacity(capacity + 1);
+        wanted.extend(&was);
         match wish {
             Wish::Add(new, _) if new == node || was.contains(&new) => return Ok(None),
             Wish::Add(new, _) => wanted.push(new),
@@ -167,14 +170,14 @@ impl<T: Translation> HnswIndex<T> {
         let ways = self.ways(wanted, level, earlier)?;
         let mut by: Vec<usize> = becomes.iter().filter_map(|node| ways.place(*node)).collect();
         let capacity = self.core.layout.capacity(level);
-        let mut lost = Set::default();
+        let (mut lost, mut reached) = (Set::default(), ways.from(&by));
         for place in ways.there.iter() {
-            let reached = ways.from(&by);
             if reached.has(place) {
                 continue;
             }
             if by.len() < capacity {
                 by.push(place);
+                ways.reach(&mut reached, place);
                 continue;
             }
             let swap = |at: usize| {
@@ -184,17 +187,24 @@ impl<T: Translation> HnswIndex<T> {
             };
             let places = (0..by.len()).rev().filter(|at| wanted[by[*at]] != NodeId::NEW);
             match places.take(MOST_SWAPS).find_map(swap) {
-                Some(others) => by = others,
+                Some(others) => {
+                    by = others;
+                    reached = ways.from(&by);
+                }
                 None => lost.put(place),
             }
         }
         *becomes = by.iter().map(|place| wanted[*place]).collect();
-        let reached = ways.from(&by);
         Ok(lost.iter().filter(|place| !reached.has(*place)).map(|place| wanted[place]).collect())
     }
 
     /// Which of these nodes lead to which others of them on a level, when `earlier` plans are carried out.
-    fn ways(&self, wanted: &[NodeId], level: u8, earlier: &[Plan]) -> Result<Ways, PoolError> {
+    fn ways<'n>(
+        &self,
+        wanted: &'n [NodeId],
+        level: u8,
+        earlier: &[Plan],
+    ) -> Result<Ways<'n>, PoolError> {
         let mut ways = Ways::new(wanted);
         let mut list = Vec::with_capacity(self.core.layout.capacity(level));
         for (place, node) in wanted.iter().enumerate() {
@@ -256,6 +266,8 @@ impl<T: Translation> HnswIndex<T> {
                 found.links(layout, 0, &mut links);
             })?;
             left_out.retain(|link| *link != node && !links.contains(link));
+            left_out.sort_unstable();
+            left_out.dedup();
             if !left_out.is_empty() {
                 let (was, mut becomes) = (links.clone(), links);
                 becomes.truncate(capacity.saturating_sub(left_out.len()));
@@ -287,29 +299,26 @@ impl<T: Translation> HnswIndex<T> {
         level: u8,
         wish: Wish<'_>,
     ) -> Result<Vec<NodeId>, PoolError> {
-        let super::Core { layout, distances, .. } = &*self.core;
+        let core = &*self.core;
         let mut near = Vec::with_capacity(nodes.len());
         let known = match wish {
             Wish::Add(new, vector) => Some((new, vector)),
             Wish::Replace(..) => None,
         };
-        for node in nodes {
-            let distance = match known {
-                Some((new, of_new)) if new == *node => {
-                    Some(distances.between(vector, of_new.run(), || of_new.scale))
-                }
-                _ => {
-                    let seen = self.read_node(*node, |page, found| {
-                        let is_there = found.state() != State::Free && page.level() >= level;
-                        is_there.then(|| self.core.distance(vector, found))
-                    })?;
-                    seen.flatten()
-                }
-            };
-            near.extend(distance.map(|distance| Near { distance, node: *node }));
+        let is_known = |node: &NodeId| known.is_some_and(|(known, _)| known == *node);
+        let unknown: Vec<_> = nodes.iter().copied().filter(|node| !is_known(node)).collect();
+        if let Some((node, of_new)) = known
+            && unknown.len() < nodes.len()
+        {
+            let distance = core.distances.between(vector, of_new.run(), || of_new.scale);
+            near.push(Near { distance, node });
         }
+        self.space.interleave(AccessHint::Normal, |way| {
+            let mut look = Distant { core, from: vector, level, near: &mut near };
+            Reads::new(&self.space, way).each(&unknown, &mut look)
+        })?;
         near.sort_unstable_by_key(Near::order);
-        self.select(&near, layout.capacity(level), known)
+        self.select(&near, core.layout.capacity(level), known)
     }
 
     /// Writes these lists, but for those that have changed: gives the nodes of these.
@@ -367,9 +376,8 @@ impl<T: Translation> HnswIndex<T> {
             return Ok(None);
         }
         let found = nodes.node(layout, plan.node.slot());
-        let mut now = Vec::with_capacity(plan.was.len());
-        found.links(layout, level, &mut now);
-        Ok((now == plan.was).then(|| found.state()))
+        let is_as_it_was = found.each_link(layout, level).eq(plan.was.iter().copied());
+        Ok(is_as_it_was.then(|| found.state()))
     }
 
     /// Writes a list, with `made` in the place of [`NodeId::NEW`].
@@ -380,16 +388,54 @@ impl<T: Translation> HnswIndex<T> {
         level: u8,
         made: NodeId,
     ) -> Result<(), Restart> {
+        let is_new = |link: &NodeId| *link == NodeId::NEW;
+        // HNSW-2: a stale link may lead to the place that the new node gets.
+        let stale = plan.becomes.iter().any(is_new).then_some(made);
         let mut links = Vec::with_capacity(plan.becomes.len());
-        for link in &plan.becomes {
-            let link = if *link == NodeId::NEW { made } else { *link };
-            // HNSW-2: a stale link may lead to the place that the new node gets.
-            if link != plan.node && !links.contains(&link) {
-                links.push(link);
-            }
+        for link in plan.becomes.iter().filter(|link| Some(**link) != stale) {
+            let link = if is_new(link) { made } else { *link };
+            links.extend((link != plan.node).then_some(link));
         }
         let mut page = NodePageMut::new(edit.page_mut(plan.node.page())?);
         page.set_links(&self.core.layout, plan.node.slot(), level, &links);
         Ok(())
+    }
+}
+
+/// How far nodes are from a vector. Their lists will be read as well.
+struct Distant<'w> {
+    core: &'w Core,
+    from: &'w Vector,
+    level: u8,
+    near: &'w mut Vec<Near>,
+}
+
+impl Distant<'_> {
+    fn sight(&self, nodes: NodePage<'_>, found: NodeRef<'_>) -> Option<f32> {
+        let is_there = found.state() != State::Free && nodes.level() >= self.level;
+        is_there.then(|| self.core.distance(self.from, found))
+    }
+}
+
+impl Look for Distant<'_> {
+    type Sight = f32;
+    const AHEAD: usize = 4;
+    const HINT: AccessHint = AccessHint::Normal;
+
+    #[inline(always)]
+    fn prefetch(&self, page: PageRef<'_>, node: NodeId) {
+        let layout = &self.core.layout;
+        let found = layout.lowest(page, node.slot());
+        found.prefetch(layout, true);
+        found.prefetch_links(layout, self.level);
+    }
+
+    fn see(&mut self, page: PageRef<'_>, node: NodeId) -> Result<Option<f32>, &'static str> {
+        let sight = self.core.node_in(page, node, |nodes, found| self.sight(nodes, found));
+        Ok(sight?.flatten())
+    }
+
+    fn take(&mut self, node: NodeId, distance: f32) {
+        self.near.push(Near { distance, node });
     }
 }

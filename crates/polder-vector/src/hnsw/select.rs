@@ -11,7 +11,8 @@ use super::{Core, HnswIndex};
 use crate::metric::Metric;
 use crate::near::Near;
 use crate::node_id::NodeId;
-use crate::vectors::Vector;
+use crate::padded::Copies;
+use crate::vectors::{Distances, Vector};
 
 /// By how much nearer, of distances that grow with the square of how far vectors are apart.
 const FACTOR: f32 = 1.2;
@@ -27,30 +28,74 @@ impl<T: Translation> HnswIndex<T> {
         count: usize,
         known: Option<(NodeId, &Vector)>,
     ) -> Result<Vec<NodeId>, PoolError> {
-        let Core { layout, distances, options, .. } = &*self.core;
-        // An inner product may be greater than 1, and then less is not nearer by a factor.
-        let factor = if options.shape.metric == Metric::InnerProduct { 1.0 } else { FACTOR };
-        let mut chosen: Vec<(NodeId, Vector)> = Vec::with_capacity(count);
-        for Near { distance, node } in near {
-            if chosen.len() == count {
+        let Core { layout, distances, .. } = &*self.core;
+        let mut chosen = Chosen::new(distances, count.min(near.len()));
+        for near in near {
+            if chosen.nodes.len() == count {
                 break;
             }
-            let is_apart = |run: Run<'_>, scale| {
-                let between = |other| factor * distances.between(other, run, || scale);
-                chosen.iter().all(|(_, other)| between(other) >= *distance)
-            };
-            let vector = match known {
-                Some((known, vector)) if known == *node => {
-                    Some(is_apart(vector.run(), vector.scale).then(|| vector.clone()))
+            let scale = match known {
+                Some((known, vector)) if known == near.node => {
+                    chosen.copy_if_apart(vector.run(), vector.scale, near.distance)
                 }
-                _ => self.read_node(*node, |_, found| {
-                    let is_chosen = found.state() != State::Free
-                        && is_apart(found.vector(layout), found.scale());
-                    is_chosen.then(|| found.copy(layout))
-                })?,
+                _ => self
+                    .read_node(near.node, |_, found| match found.state() {
+                        State::Free => None,
+                        _ => {
+                            let (run, scale) = (found.vector(layout), found.scale());
+                            chosen.copy_if_apart(run, scale, near.distance)
+                        }
+                    })?
+                    .flatten(),
             };
-            chosen.extend(vector.flatten().map(|vector| (*node, vector)));
+            scale.into_iter().for_each(|scale| chosen.push(near.node, scale));
         }
-        Ok(chosen.into_iter().map(|(node, _)| node).collect())
+        Ok(chosen.nodes)
+    }
+}
+
+/// Those that were chosen.
+struct Chosen<'d> {
+    distances: &'d Distances,
+    factor: f32,
+    nodes: Vec<NodeId>,
+    vectors: Copies,
+    scales: Vec<f32>,
+    /// Their places, in the order in which they are asked: what leaves one out most likely leaves the next
+    /// one out as well.
+    asked: Vec<usize>,
+}
+
+impl<'d> Chosen<'d> {
+    fn new(distances: &'d Distances, most: usize) -> Chosen<'d> {
+        // An inner product may be greater than 1, and then less is not nearer by a factor.
+        let factor = if distances.shape.metric == Metric::InnerProduct { 1.0 } else { FACTOR };
+        let vectors = Copies::with_capacity(distances.shape.bytes(), most);
+        let (nodes, scales, asked) =
+            (Vec::with_capacity(most), Vec::with_capacity(most), Vec::with_capacity(most));
+        Chosen { distances, factor, nodes, vectors, scales, asked }
+    }
+
+    /// A vector is copied, if it is not much nearer to one that was chosen than `distance`; gives its scale
+    /// then. What an earlier call has copied means nothing until its node is put to those that were chosen.
+    fn copy_if_apart(&mut self, run: Run<'_>, scale: f32, distance: f32) -> Option<f32> {
+        self.vectors.truncate(self.nodes.len());
+        let is_apart = |at: &usize| {
+            let (other, scales) = (self.vectors.get(*at), || self.scales[*at] * scale);
+            self.factor * self.distances.between_runs(other, run, scales) >= distance
+        };
+        if let Some(at) = self.asked.iter().position(|at| !is_apart(at)) {
+            self.asked[..=at].rotate_right(1);
+            return None;
+        }
+        self.vectors.push(run);
+        Some(scale)
+    }
+
+    /// The node whose vector was copied last is chosen.
+    fn push(&mut self, node: NodeId, scale: f32) {
+        self.asked.push(self.nodes.len());
+        self.nodes.push(node);
+        self.scales.push(scale);
     }
 }

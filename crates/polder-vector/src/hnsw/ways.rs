@@ -35,9 +35,11 @@ impl Set {
 }
 
 /// Nodes, and which of them each leads to.
-pub(super) struct Ways {
-    /// With their places, in order; of one that comes twice the first.
-    nodes: Vec<(NodeId, usize)>,
+pub(super) struct Ways<'n> {
+    nodes: &'n [NodeId],
+    /// The place of each node, and one, where its bits lead to or behind that; 0 is empty. Of one that comes
+    /// twice the first.
+    table: Vec<u16>,
     leads: Vec<Set>,
     /// Those that are there. A node that is yet to be made is not.
     pub(super) there: Set,
@@ -45,43 +47,65 @@ pub(super) struct Ways {
     always: Set,
 }
 
-impl Ways {
+impl<'n> Ways<'n> {
     /// Between these nodes, of which none leads anywhere.
-    pub(super) fn new(nodes: &[NodeId]) -> Ways {
-        let mut always = Set::default();
-        let new = nodes.iter().position(|node| *node == NodeId::NEW);
-        new.iter().for_each(|place| always.put(*place));
+    pub(super) fn new(nodes: &'n [NodeId]) -> Ways<'n> {
         let leads = vec![Set::default(); nodes.len()];
-        let mut nodes: Vec<_> = nodes.iter().copied().zip(0..).collect();
-        nodes.sort_unstable();
-        nodes.dedup_by_key(|(node, _)| *node);
-        Ways { nodes, leads, there: Set::default(), always }
+        // Most links lead to none of them, and soon to an empty place.
+        let table = vec![0; (4 * nodes.len()).next_power_of_two()];
+        let (there, always) = Default::default();
+        let mut ways = Ways { nodes, table, leads, there, always };
+        for (place, node) in nodes.iter().enumerate() {
+            if let Err(empty) = ways.find(*node) {
+                ways.table[empty] = place as u16 + 1;
+                if *node == NodeId::NEW {
+                    ways.always.put(place);
+                }
+            }
+        }
+        ways
     }
 
     /// Where a node is among them.
     pub(super) fn place(&self, node: NodeId) -> Option<usize> {
-        let found = self.nodes.binary_search_by_key(&node, |(node, _)| *node);
-        found.ok().map(|at| self.nodes[at].1)
+        self.find(node).ok()
+    }
+
+    /// Where a node is, or where in the table it would be.
+    #[inline(always)]
+    fn find(&self, node: NodeId) -> Result<usize, usize> {
+        let mask = self.table.len() - 1;
+        let mut at = (node.to_bits().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask;
+        loop {
+            match self.table[at] {
+                0 => return Err(at),
+                place if self.nodes[usize::from(place) - 1] == node => {
+                    return Ok(usize::from(place) - 1);
+                }
+                _ => at = (at + 1) & mask,
+            }
+        }
     }
 
     /// One of them is there, and leads to these.
     pub(super) fn add(&mut self, place: usize, links: &[NodeId]) {
         self.there.put(place);
-        for link in links {
-            if let Some(to) = self.place(*link) {
-                self.leads[place].put(to);
-            }
-        }
+        let mut leads = Set::default();
+        links.iter().filter_map(|link| self.place(*link)).for_each(|to| leads.put(to));
+        self.leads[place] = leads;
     }
 
     /// What is among these, or what one of these leads to.
     pub(super) fn from(&self, places: &[usize]) -> Set {
         let mut reached = self.always;
-        for place in places {
-            reached.put(*place);
-            reached.join(&self.leads[*place]);
-        }
+        places.iter().for_each(|place| self.reach(&mut reached, *place));
         reached
+    }
+
+    /// One of them is reached, and so is what it leads to.
+    pub(super) fn reach(&self, reached: &mut Set, place: usize) {
+        reached.put(place);
+        reached.join(&self.leads[place]);
     }
 }
 

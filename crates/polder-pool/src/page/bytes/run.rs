@@ -107,6 +107,18 @@ impl<'a> Run<'a> {
         unsafe { raw::load_256(self.at(at)) }
     }
 
+    /// The 64 bytes from `at` on.
+    ///
+    /// # Safety
+    /// The processor has AVX-512. (Code that is compiled for it may call this as any function.)
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub fn load_512(self, at: usize) -> std::arch::x86_64::__m512i {
+        // SAFETY: 64 bytes are mapped at `at`; the caller runs where there is AVX-512.
+        unsafe { raw::load_512(self.at(at)) }
+    }
+
     /// The first 64 bytes in four registers, and what is behind them, if there are so many.
     ///
     /// # Safety
@@ -131,6 +143,19 @@ impl<'a> Run<'a> {
         let rest = self.behind(128)?;
         // SAFETY: there are 128 bytes; the caller runs where there is AVX.
         Some((unsafe { raw::load_4x256(self.first.as_ptr()) }, rest))
+    }
+
+    /// The first 256 bytes in four registers, and what is behind them, as [`Run::split_4x128`].
+    ///
+    /// # Safety
+    /// The processor has AVX-512. (Code that is compiled for it may call this as any function.)
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub fn split_4x512(self) -> Option<([std::arch::x86_64::__m512i; 4], Run<'a>)> {
+        let rest = self.behind(256)?;
+        // SAFETY: there are 256 bytes; the caller runs where there is AVX-512.
+        Some((unsafe { raw::load_4x512(self.first.as_ptr()) }, rest))
     }
 
     /// What is behind the first `bytes`, if there are so many.

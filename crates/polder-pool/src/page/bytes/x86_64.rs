@@ -1,7 +1,8 @@
 //! Loads and stores that the compiler can neither split, join nor assume things about.
 
 use std::arch::asm;
-use std::arch::x86_64::{__m128i, __m256i, _MM_HINT_T0, _mm_prefetch, _mm_setzero_si128};
+use std::arch::x86_64::{__m128i, __m256i, __m512i};
+use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch, _mm_setzero_si128};
 use std::arch::x86_64::{_mm_loadu_si128, _mm_storeu_si128};
 
 /// What is moved by one turn of [`move_blocks`].
@@ -78,6 +79,18 @@ pub(super) unsafe fn load_256(at: *const u8) -> __m256i {
     word
 }
 
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) unsafe fn load_512(at: *const u8) -> __m512i {
+    let word;
+    // SAFETY: the caller promises 64 mapped bytes.
+    unsafe {
+        asm!("vmovups {}, zmmword ptr [{}]", out(zmm_reg) word, in(reg) at,
+            options(nostack, preserves_flags, readonly));
+    }
+    word
+}
+
 /// The 64 bytes from `at` on.
 #[inline]
 #[target_feature(enable = "avx")]
@@ -112,6 +125,26 @@ pub(super) unsafe fn load_4x256(at: *const u8) -> [__m256i; 4] {
             "vmovups {d}, ymmword ptr [{at} + 96]",
             at = in(reg) at,
             a = out(ymm_reg) a, b = out(ymm_reg) b, c = out(ymm_reg) c, d = out(ymm_reg) d,
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+    [a, b, c, d]
+}
+
+/// The 256 bytes from `at` on.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) unsafe fn load_4x512(at: *const u8) -> [__m512i; 4] {
+    let (a, b, c, d);
+    // SAFETY: the caller promises 256 mapped bytes.
+    unsafe {
+        asm!(
+            "vmovups {a}, zmmword ptr [{at}]",
+            "vmovups {b}, zmmword ptr [{at} + 64]",
+            "vmovups {c}, zmmword ptr [{at} + 128]",
+            "vmovups {d}, zmmword ptr [{at} + 192]",
+            at = in(reg) at,
+            a = out(zmm_reg) a, b = out(zmm_reg) b, c = out(zmm_reg) c, d = out(zmm_reg) d,
             options(nostack, preserves_flags, readonly)
         );
     }

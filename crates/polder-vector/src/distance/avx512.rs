@@ -1,0 +1,149 @@
+//! For processors of x86-64 with AVX-512.
+
+use std::arch::x86_64::*;
+
+use polder_pool::bytes::Run;
+
+use super::Sum;
+use crate::element::ElementKind;
+
+/// The kernel for these, if the processor has what it needs.
+pub(super) fn kernel(element: ElementKind, sum: Sum) -> Option<unsafe fn(Run<'_>, Run<'_>) -> f32> {
+    let is_here = is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vl");
+    let counts_bits = is_x86_feature_detected!("avx512vpopcntdq");
+    Some(match (element, sum) {
+        _ if !is_here => return None,
+        (ElementKind::F32, Sum::Products) => products_f32,
+        (ElementKind::F32, _) => differences_f32,
+        (ElementKind::F16, Sum::Products) => products_f16,
+        (ElementKind::F16, _) => differences_f16,
+        (ElementKind::Bf16, Sum::Products) => products_bf16,
+        (ElementKind::Bf16, _) => differences_bf16,
+        (ElementKind::I8, Sum::Products) => products_i8,
+        (ElementKind::I8, _) => differences_i8,
+        (ElementKind::Bit, _) if counts_bits => different_bits,
+        (ElementKind::Bit, _) => return None,
+    })
+}
+
+/// A kernel that sums up what a step makes of two registers and a sum. Four registers of each vector are
+/// loaded at once, and have sums of their own, none of which waits for another one. Of the last register
+/// those bytes count that are the vector's, since what lies behind it is not zero.
+macro_rules! kernel {
+    (
+        $name:ident, $features:literal,
+        $bytes:literal by $load:ident $split:ident $cut:ident,
+        $zero:ident $add:ident $total:ident,
+        |$sum:ident, $a:ident, $b:ident| $step:expr
+    ) => {
+        #[target_feature(enable = $features)]
+        fn $name(one: Run<'_>, other: Run<'_>) -> f32 {
+            let (mut one, mut other) = (one, other);
+            let mut sums = [$zero(); 4];
+            while let Some((ones, one_rest)) = one.$split()
+                && let Some((others, other_rest)) = other.$split()
+            {
+                for i in 0..4 {
+                    let ($sum, $a, $b) = (sums[i], ones[i], others[i]);
+                    sums[i] = $step;
+                }
+                (one, other) = (one_rest, other_rest);
+            }
+            let end = one.len().min(other.len());
+            for (i, at) in (0..end).step_by($bytes).enumerate() {
+                let ($a, $b) = ($cut(one.$load(at), end - at), $cut(other.$load(at), end - at));
+                let $sum = sums[i];
+                sums[i] = $step;
+            }
+            let [a, b, c, d] = sums;
+            $total($add($add(a, b), $add(c, d)))
+        }
+    };
+}
+
+/// For each kind of floats: how a register of them becomes one of f32.
+macro_rules! floats {
+    (
+        $products:ident, $differences:ident,
+        $bytes:literal by $load:ident $split:ident $cut:ident, $to_f32:expr
+    ) => {
+        kernel!(
+            $products, "avx512f,avx512bw,avx512vl",
+            $bytes by $load $split $cut, _mm512_setzero_ps _mm512_add_ps _mm512_reduce_add_ps,
+            |sum, a, b| _mm512_fmadd_ps($to_f32(a), $to_f32(b), sum)
+        );
+        kernel!(
+            $differences, "avx512f,avx512bw,avx512vl",
+            $bytes by $load $split $cut, _mm512_setzero_ps _mm512_add_ps _mm512_reduce_add_ps,
+            |sum, a, b| {
+                let difference = _mm512_sub_ps($to_f32(a), $to_f32(b));
+                _mm512_fmadd_ps(difference, difference, sum)
+            }
+        );
+    };
+}
+
+floats!(products_f32, differences_f32, 64 by load_512 split_4x512 cut_512, _mm512_castsi512_ps);
+floats!(products_f16, differences_f16, 32 by load_256 split_4x256 cut_256, _mm512_cvtph_ps);
+floats!(products_bf16, differences_bf16, 32 by load_256 split_4x256 cut_256, bf16_to_f32);
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn bf16_to_f32(numbers: __m256i) -> __m512 {
+    _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(numbers)))
+}
+
+/// For bytes: they become numbers of two bytes, whose products are added in pairs. A lane has a sixteenth of
+/// all: of the longest vectors that fit a page, 2^12 of at most 2^16 each.
+macro_rules! bytes {
+    ($name:ident, |$a:ident, $b:ident| $pairs:expr) => {
+        kernel!(
+            $name, "avx512f,avx512bw,avx512vl",
+            32 by load_256 split_4x256 cut_256, _mm512_setzero_si512 _mm512_add_epi32 total_epi32,
+            |sum, a, b| {
+                let ($a, $b) = (_mm512_cvtepi8_epi16(a), _mm512_cvtepi8_epi16(b));
+                _mm512_add_epi32(sum, $pairs)
+            }
+        );
+    };
+}
+
+bytes!(products_i8, |a, b| _mm512_madd_epi16(a, b));
+bytes!(differences_i8, |a, b| {
+    let difference = _mm512_sub_epi16(a, b);
+    _mm512_madd_epi16(difference, difference)
+});
+
+kernel!(
+    different_bits, "avx512f,avx512bw,avx512vl,avx512vpopcntdq",
+    64 by load_512 split_4x512 cut_512, _mm512_setzero_si512 _mm512_add_epi64 total_epi64,
+    |sum, a, b| _mm512_add_epi64(sum, _mm512_popcnt_epi64(_mm512_xor_si512(a, b)))
+);
+
+/// The first `bytes` of a register, at least one, and zeros.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+fn cut_512(register: __m512i, bytes: usize) -> __m512i {
+    _mm512_maskz_mov_epi8(u64::MAX >> (64 - bytes.min(64)), register)
+}
+
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl")]
+fn cut_256(register: __m256i, bytes: usize) -> __m256i {
+    _mm256_maskz_mov_epi8(u32::MAX >> (32 - bytes.min(32)), register)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn total_epi64(sums: __m512i) -> f32 {
+    _mm512_reduce_add_epi64(sums) as f32
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn total_epi32(sums: __m512i) -> f32 {
+    let (low, high) = (_mm512_castsi512_si256(sums), _mm512_extracti64x4_epi64::<1>(sums));
+    total_epi64(_mm512_add_epi64(_mm512_cvtepi32_epi64(low), _mm512_cvtepi32_epi64(high)))
+}
