@@ -6,7 +6,7 @@ use std::{fs, thread};
 
 use polder_format::{ChecksumSeed, PageSize, StoreId};
 use polder_pool::device::{Device, FileDevice, OpenKind};
-use polder_pool::{Array, FileState, Pool, PoolConfig};
+use polder_pool::{Array, FileState, Pool, PoolConfig, ReadMode, Translation};
 use polder_vector::{
     ElementKind, HnswIndex, HnswOptions, KINDS, Metric, NodeId, VectorError, VectorIndex,
     VectorShape,
@@ -72,10 +72,20 @@ impl Folder {
         budget: u64,
         device: impl FnOnce(FileDevice) -> Box<dyn Device>,
     ) -> Result<Pool<Array>, Box<dyn Error>> {
+        self.open_with(budget, ReadMode::default(), device)
+    }
+
+    /// The same with any translation, whose pages are read in this mode.
+    pub fn open_with<T: Translation>(
+        &self,
+        budget: u64,
+        read_mode: ReadMode,
+        device: impl FnOnce(FileDevice) -> Box<dyn Device>,
+    ) -> Result<Pool<T>, Box<dyn Error>> {
         let (size, seed) = (PageSize::MIN, ChecksumSeed::new(StoreId([1; 16])));
         let budget = budget.max(PoolConfig::least_budget(size));
         let file = self.file.unwrap_or(FileState::NEW);
-        let config = PoolConfig { file, ..PoolConfig::new(budget, size, seed) };
+        let config = PoolConfig { file, read_mode, ..PoolConfig::new(budget, size, seed) };
         let kind = if self.file.is_some() { OpenKind::Existing } else { OpenKind::Create };
         let file = FileDevice::open(self.folder.path().join("data"), kind)?;
         Ok(Pool::open(device(file), &config, &KINDS)?)
