@@ -1,6 +1,7 @@
 //! Pages of vector indexes, some of whose bytes were changed.
 #![no_main]
 
+use std::iter;
 use std::sync::LazyLock;
 
 use arbitrary::Arbitrary;
@@ -11,8 +12,8 @@ use polder_pool::device::{FileDevice, OpenKind};
 use polder_pool::{AccessHint, Array, Pool, PoolConfig, Space};
 use polder_structure::Structure;
 use polder_vector::{
-    ElementKind, HnswIndex, HnswOptions, IvfIndex, IvfOptions, KINDS, Metric, VamanaIndex,
-    VamanaOptions, VectorShape, VectorStructure,
+    ElementKind, HnswIndex, HnswOptions, IndexOptions, IvfIndex, IvfOptions, KINDS, Metric,
+    VamanaIndex, VamanaOptions, VectorShape, VectorStructure, ivf,
 };
 
 #[derive(Debug, Arbitrary)]
@@ -72,6 +73,16 @@ fn copies(space: &Space<Array>) -> Vec<PageBuf> {
     space.used_pages().unwrap().into_iter().map(copy).collect()
 }
 
+fn copy_of(page: &PageBuf) -> PageBuf {
+    let mut copy = PageBuf::new(SIZE);
+    copy.copy_from(page.page());
+    copy
+}
+
+fn is_of_lists(page: &PageBuf) -> bool {
+    ivf::KINDS.iter().any(|kind| kind.kind.0 == page.page().u8(header_at::KIND))
+}
+
 fuzz_target!(|input: Input| {
     let whole = &PAGES[usize::from(input.page) % PAGES.len()];
     let mut page = PageBuf::new(SIZE);
@@ -79,15 +90,29 @@ fuzz_target!(|input: Input| {
     for (at, change) in input.changes {
         page.bytes_mut()[usize::from(at) % SIZE.bytes()] ^= change;
     }
-    let page = page.page();
-    let kind = KINDS.iter().find(|kind| kind.kind.0 == page.u8(header_at::KIND));
-    let is_sound = kind.is_some_and(|kind| (kind.check)(page).is_ok());
+    let kind = KINDS.iter().find(|kind| kind.kind.0 == page.page().u8(header_at::KIND));
+    let is_sound = kind.is_some_and(|kind| (kind.check)(page.page()).is_ok());
     // Also of a page that is refused, as a salvage may meet it.
-    let options = <VectorStructure as Structure>::options(page);
+    let told = |pages: &mut dyn Iterator<Item = PageBuf>| {
+        let new = <VectorStructure as Structure>::options(pages)?;
+        Some(new.options())
+    };
+    let options = told(&mut iter::once(copy_of(&page)));
+    // In front of all others, and behind them.
+    let all = || PAGES.iter().map(copy_of);
+    for pages in [
+        &mut iter::once(copy_of(&page)).chain(all()) as &mut dyn Iterator<Item = PageBuf>,
+        &mut all().filter(is_of_lists).chain(iter::once(copy_of(&page))),
+    ] {
+        if let Some(IndexOptions::Ivf(options)) = told(pages) {
+            assert!((1..=1 << 16).contains(&options.lists));
+        }
+    }
+    let page = page.page();
     <VectorStructure as Structure>::entries(page, &mut |key, value| {
         assert!(key.len() == 8 && value.len() <= SIZE.bytes());
         if let Some(options) = options.as_ref().filter(|_| is_sound) {
-            let shape = options.options().shape();
+            let shape = options.shape();
             assert_eq!(value.len(), shape.element.bytes(shape.dimensions));
         }
     });

@@ -63,6 +63,8 @@ impl PageKind {
     pub const VAMANA_CODES: PageKind = PageKind(46);
     /// Nodes of a proximity graph with codes.
     pub const VAMANA_NODES: PageKind = PageKind(47);
+    /// Entries of a posting list that are centroids of the others.
+    pub const IVF_CENTROIDS: PageKind = PageKind(48);
 }
 
 /// The decoded header of a page.

@@ -79,10 +79,11 @@ pub trait Structure: 'static {
         None
     }
 
-    /// What a page of the structure tells of the options that the structure was made with, for a
-    /// salvage, which makes a new one with them and may lack any page. By default no page tells them;
-    /// a structure whose options are `()` needs none that does.
-    fn options(_page: PageRef<'_>) -> Option<Self::Options> {
+    /// What pages of the structure tell of the options that it was made with, for a salvage, which
+    /// makes a new one with them and may lack any page. It is given those that are left, in the order of
+    /// their numbers, and looks at as many as it needs. By default no page tells them; a structure whose
+    /// options are `()` needs none that does.
+    fn options(_pages: &mut dyn Iterator<Item = PageBuf>) -> Option<Self::Options> {
         None
     }
 

@@ -5,6 +5,19 @@
 //! budget, in the same log, on whichever translation the pool has. So an index may be larger than
 //! memory, and is there again after a crash.
 //!
+//! # Which index
+//!
+//! | | choose it | but |
+//! |---|---|---|
+//! | [`HnswIndex`] | if vectors fit in memory: its searches are the fastest there (`vector-lists`) | where they do not, each vector that is compared is read (`vector-steered`), and lists are built several times as fast |
+//! | [`VamanaIndex`] | if vectors do not fit, and their codes do: a search reads few pages (`vector-beyond`) | it is built at half the speed of an HNSW (`vector-steered`); it is not for bits |
+//! | [`IvfIndex`] | if vectors come and go fast beside few searches: an insert changes one page | in memory its searches take several times as long as those of an HNSW (`vector-lists`), and it cannot be made without a sample; how it does beyond memory was not measured |
+//!
+//! The names are of sections of `docs/results.md`, which has the figures and how they came about. The README
+//! has what the indexes do.
+//!
+//! # Files
+//!
 //! | file | |
 //! |---|---|
 //! | `element.rs` | what the numbers of a vector are: f32, f16, bf16, i8, bits; and vectors of them |
@@ -69,12 +82,13 @@ pub use vectors::VectorShape;
 use polder_pool::KindOps;
 
 /// To be given to [`Pool::open`](polder_pool::Pool::open) for a pool with such indexes.
-pub const KINDS: [KindOps; 8] = [
+pub const KINDS: [KindOps; 9] = [
     hnsw::KINDS[0],
     hnsw::KINDS[1],
     ivf::KINDS[0],
     ivf::KINDS[1],
     ivf::KINDS[2],
+    ivf::KINDS[3],
     vamana::KINDS[0],
     vamana::KINDS[1],
     vamana::KINDS[2],

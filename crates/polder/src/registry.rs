@@ -64,8 +64,7 @@ pub(crate) trait Registered: Send + Sync {
 #[cfg_attr(not(feature = "tools"), allow(dead_code))]
 pub(crate) trait Guest {
     fn open(&self, space: Any<Spaces>) -> Result<Handle, PoolError>;
-    /// The options that it was made with: those that the first of `pages` tells that tells any, of which
-    /// none is looked at if there are no options.
+    /// The options that it was made with, as `pages` tell them, of which it looks at as many as it needs.
     fn options(&self, pages: &mut dyn Iterator<Item = PageBuf>) -> Option<Box<dyn Value>>;
     fn entries(&self, page: PageRef<'_>, entry: &mut dyn FnMut(&[u8], &[u8]));
     fn restore(&self, handle: &Handle, key: &[u8], value: &[u8]) -> Result<(), PoolError>;
@@ -174,12 +173,7 @@ impl<S: Structure> Guest for Of<S> {
         if none.is::<S::Options>() {
             return Some(none);
         }
-        for page in pages {
-            if let Some(options) = S::options(page.page()) {
-                return Some(Box::new(options));
-            }
-        }
-        None
+        S::options(pages).map(|options| Box::new(options) as Box<dyn Value>)
     }
 
     fn entries(&self, page: PageRef<'_>, entry: &mut dyn FnMut(&[u8], &[u8])) {
@@ -303,15 +297,10 @@ impl Registry {
                 kinds.push(*kind);
             }
         }
-        let own = [
-            PageKind::HEAP,
-            PageKind::HASH_NODE,
-            PageKind::HASH_BUCKET,
-            PageKind::HNSW_META,
-            PageKind::HNSW_NODES,
-        ];
-        let others = (PageKind::FIRST_OF_OTHERS.0..=u8::MAX).map(PageKind);
-        for kind in own.into_iter().chain(others) {
+        let own = [PageKind::HEAP, PageKind::HASH_NODE, PageKind::HASH_BUCKET];
+        let vectors = PageKind::HNSW_META.0..=PageKind::IVF_CENTROIDS.0;
+        let others = PageKind::FIRST_OF_OTHERS.0..=u8::MAX;
+        for kind in own.into_iter().chain(vectors.chain(others).map(PageKind)) {
             if self.of_kind(kind).is_none() {
                 let name = "page of a structure that is not registered";
                 kinds.push(KindOps {

@@ -7,7 +7,7 @@
 //! pool, and what a builder must know of links, are in the README of `polder-pool`.
 
 pub use polder_format::{Lsn, PAGE_HEADER_BYTES, PageId, PageKind, PageNo, PageSize};
-pub use polder_pool::bytes::{PageMut, PageRef};
+pub use polder_pool::bytes::{PageBuf, PageMut, PageRef};
 pub use polder_pool::{
     AccessHint, Attempt, Change, KindOps, LinkRef, OwnedLinks, PoolError, Restart, Space,
     Translation,

@@ -4,16 +4,16 @@ use std::collections::HashMap;
 
 use polder_format::{PageKind, PageNo, header_at};
 use polder_pool::bytes::PageRef;
-use polder_pool::{PoolError, Translation};
+use polder_pool::{PoolError, Space, Translation};
 use polder_structure::check::{Next, Walk};
 use polder_structure::levels::root;
 use polder_structure::page::ensure;
 
-use super::IvfIndex;
 use super::entries::EntriesPage;
 use super::list::DirectoryPage;
-use super::meta;
+use super::{Core, IvfIndex, meta};
 use crate::Report;
+use crate::error::VectorError;
 
 /// What a page must be.
 enum Expected {
@@ -49,7 +49,25 @@ impl<T: Translation> IvfIndex<T> {
     /// # Errors
     /// Those of the allocation maps. What is wrong with the index is in the report.
     pub fn check(&self, progress: &mut dyn FnMut(u64) -> bool) -> Result<Report, PoolError> {
-        let mut walk = Walk::new(&self.space);
+        self.core.check(&self.space, progress)
+    }
+}
+
+/// The same of an index in a space that need not be opened for it: only its first page must be there.
+pub(crate) fn check<T: Translation>(
+    space: &Space<T>,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<Result<Report, PoolError>, VectorError> {
+    Core::read(space).map(|core| core.check(space, progress))
+}
+
+impl Core {
+    fn check<T: Translation>(
+        &self,
+        space: &Space<T>,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Report, PoolError> {
+        let mut walk = Walk::new(space);
         let mut seen = Seen::default();
         let first = Next { page: root(), expected: Expected::Meta };
         walk.run(first, progress, |walk, next, page, todo| {
@@ -64,17 +82,17 @@ impl<T: Translation> IvfIndex<T> {
             let is_entries = matches!(next.expected, Expected::Entries { .. });
             walk.report.nodes += u64::from(!is_entries);
             if let Expected::Entries { list } = next.expected
-                && list != self.core.centroids
+                && list != self.centroids
                 && found.is_ok()
             {
-                let used = EntriesPage::new(page).used(&self.core.layouts.vectors);
+                let used = EntriesPage::new(page).used(&self.layouts.vectors);
                 walk.report.entries += used as u64;
             }
             walk.note(next.page, found);
         });
         if !walk.report.stopped && walk.report.faults.is_empty() {
             // IVF-1
-            if seen.centroids != self.core.options.lists {
+            if seen.centroids != self.options.lists {
                 walk.fault(root(), format!("the index has {} centroids", seen.centroids));
             }
             // IVF-3
@@ -102,11 +120,9 @@ impl<T: Translation> IvfIndex<T> {
         todo: &mut Vec<Next<Expected>>,
     ) -> Result<(), &'static str> {
         ensure(page.u8(header_at::KIND) == PageKind::IVF_META.0, "the index has no first page")?;
-        let is_same = meta::options(page)? == self.core.options
-            && meta::centroids(page) == Some(self.core.centroids)
-            && meta::is_made(page);
+        let list = self.centroids;
+        let is_same = meta::options(page)? == self.options && meta::centroids(page) == Some(list);
         ensure(is_same, "the first page has changed since the index was opened")?;
-        let list = self.core.centroids;
         todo.push(Next { page: list, expected: Expected::Directory { list, behind: None } });
         Ok(())
     }
@@ -119,8 +135,8 @@ impl<T: Translation> IvfIndex<T> {
         todo: &mut Vec<Next<Expected>>,
         seen: &mut Seen,
     ) -> Result<(), &'static str> {
-        let is_of_centroids = list == self.core.centroids;
-        let layouts = &self.core.layouts;
+        let is_of_centroids = list == self.centroids;
+        let layouts = &self.layouts;
         let layout = if is_of_centroids { &layouts.centroids } else { &layouts.vectors };
         let entries = EntriesPage::new(page);
         ensure(entries.is_of(layout), "a list has a page without entries")?;

@@ -1,23 +1,28 @@
-//! Pages of entries: vectors with their labels.
+//! Pages of entries: vectors with their labels. (Of centroids, which are vectors as well, by a kind of
+//! their own.)
 //!
 //! ```text
-//!   page   | header, 32 | list 8 | next 8 | taken 32 | vector 4 | scaled 1 | - 3 | labels | scales | - | vectors |
+//!   page   | header, 32 | list 8 | next 8 | taken 32 | form 8 | labels | scales | - | vectors |
+//!   form   | bytes of a vector 4 | element 1 | metric 1 | lists, less one 2 |
 //! ```
 //!
 //! A page has as many places as fit, 256 at most. Place `i` has the `i`th label, the `i`th scale and the
 //! `i`th vector; a bit of `taken` says whether an entry is there. Labels lie together, so that a search
 //! with a filter reads nothing of a vector that does not match. Vectors end where the page does, and
-//! begin at lines of the processor's cache where that costs no place. Scales are there under the cosine
-//! alone. An entry stays in its place as long as it lives.
+//! begin at lines of the processor's cache where that costs no place. Scales are there under the cosine,
+//! and of centroids under the inner product, as these are compared by the cosine. An entry stays in its
+//! place as long as it lives.
 //!
-//! The page says what its vectors are, so that it can be read without its index.
+//! The page tells the options of its index (`IVF-5`), so that it can be read without that.
 
 use polder_format::{PAGE_HEADER_BYTES, PageKind, PageNo, PageSize, header_at};
 use polder_pool::bytes::{PageMut, PageRef, Run};
 use polder_structure::page::{ensure, page_no};
 
+use super::Layouts;
 use crate::error::VectorError;
 use crate::node_id::MOST_SLOTS;
+use crate::options::IvfOptions;
 use crate::vectors::{Distances, Vector, VectorShape};
 
 /// Fields of a page of entries.
@@ -30,19 +35,27 @@ mod at {
     pub(super) const NEXT: usize = LIST + 8;
     /// A bit for each place.
     pub(super) const TAKEN: usize = NEXT + 8;
-    /// How long a vector is, 4 bytes.
-    pub(super) const VECTOR_BYTES: usize = TAKEN + MOST_SLOTS / 8;
-    /// Whether there are scales, 1 byte.
-    pub(super) const IS_SCALED: usize = VECTOR_BYTES + 4;
-    pub(super) const LABELS: usize = VECTOR_BYTES + 8;
+    pub(super) const FORM: usize = TAKEN + MOST_SLOTS / 8;
+    pub(super) const LABELS: usize = FORM + 8;
 }
 
 const LABEL_BYTES: usize = 8;
 const SCALE_BYTES: usize = 4;
 
+/// What a page tells of the options, in one word.
+fn form_of(options: &IvfOptions) -> u64 {
+    let IvfOptions { shape, lists } = options;
+    shape.bytes() as u64
+        | u64::from(shape.element.to_byte()) << 32
+        | u64::from(shape.metric.to_byte()) << 40
+        | (*lists as u64 - 1) << 48
+}
+
 /// Where in pages of entries everything lies, and how far entries are from a vector.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
+    pub(super) kind: PageKind,
+    form: u64,
     page: usize,
     vector: usize,
     is_scaled: bool,
@@ -55,12 +68,17 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// For vectors of this shape.
+    /// Of pages of this kind of an index with such options, which are allowed. `shape`: that of the entries.
     ///
     /// # Errors
     /// [`VectorError::EntryTooLong`].
-    pub(super) fn new(size: PageSize, shape: VectorShape) -> Result<Layout, VectorError> {
-        let distances = Distances::new(shape);
+    pub(super) fn new(
+        size: PageSize,
+        kind: PageKind,
+        options: &IvfOptions,
+        shape: VectorShape,
+    ) -> Result<Layout, VectorError> {
+        let (form, distances) = (form_of(options), Distances::new(shape));
         let (vector, is_scaled) = (shape.bytes(), distances.are_scaled());
         let Places { stride, slots } = Places::of(size.bytes(), vector, is_scaled);
         if slots == 0 {
@@ -69,7 +87,18 @@ impl Layout {
         }
         let scales = at::LABELS + LABEL_BYTES * slots;
         let (page, vectors) = (size.bytes(), size.bytes() - stride * slots);
-        Ok(Layout { page, vector, is_scaled, stride, slots, scales, vectors, distances })
+        Ok(Layout {
+            kind,
+            form,
+            page,
+            vector,
+            is_scaled,
+            stride,
+            slots,
+            scales,
+            vectors,
+            distances,
+        })
     }
 
     /// How many places a page has.
@@ -116,9 +145,15 @@ impl<'a> EntriesPage<'a> {
     /// Whether it is a page of entries with this layout.
     #[inline(always)]
     pub(super) fn is_of(self, layout: &Layout) -> bool {
-        self.page.u8(header_at::KIND) == PageKind::IVF_ENTRIES.0
-            && self.page.u32(at::VECTOR_BYTES) as usize == layout.vector
-            && (self.page.u8(at::IS_SCALED) != 0) == layout.is_scaled
+        self.page.u8(header_at::KIND) == layout.kind.0 && self.page.u64(at::FORM) == layout.form
+    }
+
+    /// What the page says of its index, if it is of entries.
+    pub(super) fn options(self) -> Result<IvfOptions, &'static str> {
+        let form = self.page.u64(at::FORM);
+        let [element, metric] = [form >> 32, form >> 40].map(|byte| byte as u8);
+        let shape = VectorShape::of_bytes_in_page(element, metric, form as u32)?;
+        Ok(IvfOptions { shape, lists: (form >> 48) as usize + 1 })
     }
 
     /// Which list it is of.
@@ -190,17 +225,18 @@ impl<'a> EntriesPage<'a> {
         self.page.run(layout.vectors, layout.vector.max(FIRST_BYTES)).prefetch();
     }
 
-    /// What every page of entries must be, whichever its index is.
-    pub(super) fn verify(self) -> Result<(), &'static str> {
-        let page = self.page;
-        let vector = page.u32(at::VECTOR_BYTES) as usize;
-        ensure((1..page.size()).contains(&vector), "vectors are longer than the page")?;
-        ensure(page.u8(at::IS_SCALED) <= 1, "it is unclear whether vectors have scales")?;
-        let slots = Places::of(page.size(), vector, page.u8(at::IS_SCALED) == 1).slots;
-        ensure(slots > 0, "vectors are longer than the page")?;
+    /// What every page of entries must be, whichever its index is. Gives its layout.
+    pub(super) fn verify(self) -> Result<Layout, &'static str> {
+        let size = PageSize::new(self.page.size() as u32).expect("a page was made with a PageSize");
+        let layouts = Layouts::new(&self.options()?, size);
+        let layouts = layouts.map_err(|_| "entries are of an index that there cannot be")?;
+        let of_kind = [layouts.vectors, layouts.centroids];
+        let layout = of_kind.into_iter().find(|layout| self.is_of(layout));
+        let layout = layout.ok_or("this is no page of entries")?;
         ensure(self.list().is_some(), "entries are of no list")?;
-        let is_there = |slot: &usize| !self.is_taken(*slot);
-        ensure((slots..MOST_SLOTS).all(|slot| is_there(&slot)), "an entry is in no place")
+        let is_free = |slot: usize| !self.is_taken(slot);
+        ensure((layout.slots..MOST_SLOTS).all(is_free), "an entry is in no place")?;
+        Ok(layout)
     }
 }
 
@@ -240,8 +276,7 @@ impl<'a> EntriesPageMut<'a> {
     pub(super) fn init(&mut self, layout: &Layout, list: PageNo) {
         debug_assert!(self.page.size() == layout.page, "a layout is for one size of pages");
         self.page.set_u64(at::LIST, list.get());
-        self.page.set_u32(at::VECTOR_BYTES, layout.vector as u32);
-        self.page.set_u8(at::IS_SCALED, layout.is_scaled.into());
+        self.page.set_u64(at::FORM, layout.form);
     }
 
     pub(super) fn set_next(&mut self, next: Option<PageNo>) {

@@ -5,7 +5,6 @@ use polder_structure::edit;
 use polder_structure::levels::root;
 
 use super::IvfIndex;
-use super::entries::EntriesPage;
 use crate::element::VectorRef;
 use crate::error::VectorError;
 use crate::node_id::NodeId;
@@ -36,13 +35,7 @@ impl<T: Translation> IvfIndex<T> {
         if !self.is_page_of_its_own(node)? {
             return Ok(false);
         }
-        Ok(edit(&self.space, |edit| {
-            let list = EntriesPage::new(edit.page(node.page())?).list();
-            match list == Some(self.core.centroids) {
-                true => Ok(false),
-                false => self.lists().remove(edit, node, label),
-            }
-        })?)
+        Ok(edit(&self.space, |edit| self.lists().remove(edit, node, label))?)
     }
 
     /// Whether the page of a node that a caller gives is one that may be looked at.

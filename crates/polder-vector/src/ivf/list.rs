@@ -245,7 +245,7 @@ impl<T: Translation> Lists<'_, T> {
             }
         }
         let run = run.min(MOST_RUN).min(capacity - count);
-        let pages = edit.create_run(PageKind::IVF_ENTRIES, run)?;
+        let pages = edit.create_run(self.layout.kind, run)?;
         for (i, page) in pages.iter().enumerate() {
             let mut entries = EntriesPageMut::new(edit.page_mut(*page)?);
             entries.init(self.layout, list);

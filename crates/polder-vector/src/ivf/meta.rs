@@ -1,7 +1,7 @@
 //! The first page of an index: what its vectors are, and where its centroids are.
 //!
 //! ```text
-//!   header, 32 | element 1 | metric 1 | made 1 | - 1 | dimensions 4 | lists 4 | - 4 | centroids 8 |
+//!   header, 32 | element 1 | metric 1 | - 2 | dimensions 4 | lists 4 | - 4 | centroids 8 |
 //! ```
 
 use polder_format::{PAGE_HEADER_BYTES, PageNo, PageSize};
@@ -18,11 +18,9 @@ mod at {
 
     pub(super) const ELEMENT: usize = PAGE_HEADER_BYTES;
     pub(super) const METRIC: usize = PAGE_HEADER_BYTES + 1;
-    /// Whether all centroids are there, 1 byte (`IVF-4`).
-    pub(super) const IS_MADE: usize = PAGE_HEADER_BYTES + 2;
     pub(super) const DIMENSIONS: usize = PAGE_HEADER_BYTES + 4;
     pub(super) const LISTS: usize = PAGE_HEADER_BYTES + 8;
-    /// The first page of the directory of the list of centroids.
+    /// The first page of the directory of the list of centroids, 0 before all of them are there (`IVF-4`).
     pub(super) const CENTROIDS: usize = PAGE_HEADER_BYTES + 16;
     pub(super) const END: usize = CENTROIDS + 8;
 }
@@ -36,17 +34,10 @@ pub(super) fn options(page: PageRef<'_>) -> Result<IvfOptions, &'static str> {
     };
     let size = PageSize::new(page.size() as u32).expect("a page was made with a PageSize");
     ensure(Layouts::new(&options, size).is_ok(), "the options of an index are not allowed")?;
-    let is_made = page.u8(at::IS_MADE);
-    ensure(is_made == 0 || is_made == 1 && centroids(page).is_some(), "there are no centroids")?;
     Ok(options)
 }
 
-/// Whether all centroids are there.
-pub(super) fn is_made(page: PageRef<'_>) -> bool {
-    page.u8(at::IS_MADE) == 1
-}
-
-/// Where the directory of the list of centroids begins.
+/// Where the directory of the list of centroids begins, if all of them are there.
 pub(super) fn centroids(page: PageRef<'_>) -> Option<PageNo> {
     page_no(page, at::CENTROIDS)
 }
@@ -62,10 +53,6 @@ pub(super) fn init(page: &mut PageMut<'_>, options: &IvfOptions) {
 
 pub(super) fn set_centroids(page: &mut PageMut<'_>, centroids: PageNo) {
     page.set_u64(at::CENTROIDS, centroids.get());
-}
-
-pub(super) fn set_made(page: &mut PageMut<'_>) {
-    page.set_u8(at::IS_MADE, 1);
 }
 
 /// What is behind the fields: nothing.

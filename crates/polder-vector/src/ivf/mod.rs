@@ -21,8 +21,9 @@
 //! one of a proximity graph.
 //!
 //! **Centroids are a list as well**, of vectors whose labels are the names of lists: they lie in pages
-//! under the pool's budget, and one kind of page, one decoder and one check serve both. The name of a list
-//! is the number of the first page of its directory.
+//! under the pool's budget, and one decoder and one check serve both. Their pages are of another kind, so
+//! that nobody takes a centroid for a vector that was inserted. The name of a list is the number of the
+//! first page of its directory.
 //!
 //! **Every page of a list is known before it is read.** A directory names some hundred pages in one, and a
 //! list grows by runs of pages (`list.rs`); so they are asked of the device many at once, before the list is
@@ -39,8 +40,17 @@
 //! * `IVF-3` A page of entries with a free place is in the chain of its list, once, and no other is. The
 //!   chain begins in the first page of the directory. An insert takes the first page; the edit that fills
 //!   it takes it out. The edit that removes an entry from a full page puts it in front.
-//! * `IVF-4` The first page says that the index is made when all of its centroids are there. What was cut
-//!   off before is not opened.
+//! * `IVF-4` The first page leads to the centroids when all of them are there. An index whose making was cut
+//!   off before is not opened. (In a store nobody meets one: its name comes into the catalogue last, and a
+//!   space without a name is dropped when the store is opened.)
+//! * `IVF-5` Each page of entries tells the options of the index. One of centroids tells these, each with the
+//!   name of its list, and one of vectors the name of its list.
+//!
+//! So an index that has lost any of its pages can be made anew, with the vectors that are left (a salvage):
+//! around the centroids that are left, and, of a list whose centroid is lost, around the mean of the vectors
+//! in one of its pages. A list of which neither is left is not made again, and had no vector that is left.
+//! Of the first page and of directories nothing is needed. Where centroids are matters to how many of the
+//! nearest a search finds in so many lists, and to nothing else: a vector is looked for where it was put.
 //!
 //! | | reads | changes, by one edit |
 //! |---|---|---|
@@ -66,10 +76,13 @@
 //!   once more together with the vector.
 //! * A caller names a node that is a centroid, a page of a directory, or none: what the page is is looked
 //!   at before anything is believed.
+//! * A salvage takes centroids of two indexes for those of one, as pages of a space that was dropped may be
+//!   left where maps are lost: it takes pages of the same options alone, and not more lists than these say.
 //!
 //! | file | |
 //! |---|---|
 //! | `train.rs` | finding centroids |
+//! | `alone.rs` | what pages tell by themselves |
 //! | `meta.rs` | the first page |
 //! | `list.rs` | directories, and how entries come and go |
 //! | `entries.rs` | pages of entries |
@@ -78,6 +91,7 @@
 //! | `search.rs` | searches |
 //! | `check.rs` | finding what is broken |
 
+mod alone;
 mod check;
 mod entries;
 mod insert;
@@ -104,17 +118,25 @@ use crate::index::VectorIndex;
 use crate::node_id::NodeId;
 use crate::options::{IndexOptions, IvfOptions};
 use crate::search::{Answer, Search};
+pub(crate) use alone::{Centroids, is_made, options_in, vectors_in};
+pub(crate) use check::check;
 use entries::{EntriesPage, Layout};
 use list::{DirectoryPage, Lists};
-use train::{Sample, shape_of_centroids};
+pub(crate) use train::Sample;
+use train::shape_of_centroids;
 
 /// The kinds of pages of such an index.
-pub const KINDS: [KindOps; 3] = [
+pub const KINDS: [KindOps; 4] = [
     KindOps::plain(PageKind::IVF_META, "ivf index", |page| meta::options(page).map(drop)),
     KindOps::plain(PageKind::IVF_DIRECTORY, "ivf directory", |page| {
         DirectoryPage::new(page).verify()
     }),
-    KindOps::plain(PageKind::IVF_ENTRIES, "ivf entries", |page| EntriesPage::new(page).verify()),
+    KindOps::plain(PageKind::IVF_ENTRIES, "ivf entries", |page| {
+        EntriesPage::new(page).verify().map(drop)
+    }),
+    KindOps::plain(PageKind::IVF_CENTROIDS, "ivf centroids", |page| {
+        EntriesPage::new(page).verify().map(drop)
+    }),
 ];
 
 /// Lists of an index, at most.
@@ -171,14 +193,48 @@ impl Layouts {
     /// # Errors
     /// If an option is not allowed, or vectors are too long.
     fn new(options: &IvfOptions, size: PageSize) -> Result<Layouts, VectorError> {
-        let IvfOptions { shape, lists } = *options;
+        options.validate()?;
+        let shape = options.shape;
+        let layout = |kind, shape| Layout::new(size, kind, options, shape);
+        let vectors = layout(PageKind::IVF_ENTRIES, shape)?;
+        let centroids = layout(PageKind::IVF_CENTROIDS, shape_of_centroids(shape))?;
+        Ok(Layouts { vectors, centroids })
+    }
+}
+
+impl IvfOptions {
+    /// Whether they are allowed, where pages are large enough.
+    fn validate(&self) -> Result<(), VectorError> {
+        let IvfOptions { shape, lists } = *self;
         shape.validate()?;
-        if !(1..=MOST_LISTS).contains(&lists) {
-            let (what, given, least, most) = ("the number of lists", lists, 1, MOST_LISTS);
-            return Err(VectorError::Option { what, given, least, most });
+        if (1..=MOST_LISTS).contains(&lists) {
+            return Ok(());
         }
-        let vectors = Layout::new(size, shape)?;
-        Ok(Layouts { vectors, centroids: Layout::new(size, shape_of_centroids(shape))? })
+        let (what, given, least, most) = ("the number of lists", lists, 1, MOST_LISTS);
+        Err(VectorError::Option { what, given, least, most })
+    }
+}
+
+impl Core {
+    /// What the first page of an index says. The pages of the centroids are found later.
+    fn read<T: Translation>(space: &Space<T>) -> Result<Core, VectorError> {
+        let read = space.run(AccessHint::Normal, |attempt| {
+            let page = space.page(attempt, root())?;
+            let is_one = page.page().u8(header_at::KIND) == PageKind::IVF_META.0;
+            let options = meta::options(page.page());
+            let centroids = meta::centroids(page.page());
+            page.validate()?;
+            Ok(match is_one {
+                true => options.map(|options| (options, centroids)),
+                false => Err("the space has no vector index of lists"),
+            })
+        })?;
+        let broken = |what| broken(PageId::new(space.id(), root()), what);
+        let (options, centroids) = read.map_err(broken)?;
+        // IVF-4
+        let centroids = centroids.ok_or_else(|| broken("the index was not made to its end"))?;
+        let layouts = Layouts::new(&options, space.page_size())?;
+        Ok(Core { options, layouts, centroids, centroid_pages: Vec::new() })
     }
 }
 
@@ -197,8 +253,8 @@ impl<T: Translation> fmt::Debug for IvfIndex<T> {
 impl<T: Translation> IvfIndex<T> {
     /// Makes an index without vectors in a new space. Its centroids are trained on a sample, which should
     /// be like the vectors that will come: at least as many as there are lists, better some 50 for each.
-    /// Of more than 64 for each a part is drawn. The sample is not inserted. That takes memory beside the
-    /// pool's for 64 vectors of each list.
+    /// Of more than 64 for each a part is drawn. The sample is not inserted. Training takes memory beside the
+    /// pool's for 64 vectors of each list and its centroid.
     ///
     /// # Errors
     /// [`VectorError::Option`], [`VectorError::Metric`] and [`VectorError::EntryTooLong`] for options that
@@ -224,19 +280,22 @@ impl<T: Translation> IvfIndex<T> {
         sample: impl IntoIterator<Item = V>,
         progress: &mut dyn FnMut(f64) -> bool,
     ) -> Result<IvfIndex<T>, VectorError> {
-        let layouts = Layouts::new(options, space.page_size())?;
-        let (vectors, compared) = (&layouts.vectors.distances, &layouts.centroids.distances);
-        let mut trained_on = Sample::new(options.lists);
+        // Nobody trains centroids of vectors that are too long.
+        Layouts::new(options, space.page_size())?;
+        let mut taken = Sample::new(options)?;
         for vector in sample {
-            let vector = vector.into();
-            vectors.vector(vector)?;
-            // What has no direction, and is one of the index all the same, teaches nothing.
-            if let Ok(vector) = compared.vector(vector) {
-                trained_on.give(vector);
-            }
+            taken.give(vector.into())?;
         }
-        let centroids = trained_on.train(compared, options.lists, progress)?;
+        IvfIndex::create_around(space, options, &taken.train(progress)?)
+    }
 
+    /// The same around centroids, one for each list.
+    pub(crate) fn create_around(
+        space: Space<T>,
+        options: &IvfOptions,
+        centroids: &[VectorBuf],
+    ) -> Result<IvfIndex<T>, VectorError> {
+        let layouts = Layouts::new(options, space.page_size())?;
         create_root(&space, "the space of a new vector index is not empty", |page| {
             let mut meta = page.page_mut();
             meta.set_u8(header_at::KIND, PageKind::IVF_META.0);
@@ -245,20 +304,17 @@ impl<T: Translation> IvfIndex<T> {
             meta::hole(page.page())
         })?;
         let lists = Lists { space: &space, layout: &layouts.centroids };
-        let list_of_centroids = edit(&space, |edit| {
-            let list = lists.create(edit)?;
-            meta::set_centroids(&mut edit.page_mut(root())?, list);
-            Ok(list)
-        })?;
-        for centroid in &centroids {
+        let list_of_centroids = edit(&space, |edit| lists.create(edit))?;
+        for centroid in centroids {
+            let centroid = layouts.centroids.distances.vector(centroid.view())?;
             edit(&space, |edit| {
                 let list = lists.create(edit)?;
-                lists.insert(edit, list_of_centroids, list.get(), centroid)
+                lists.insert(edit, list_of_centroids, list.get(), &centroid)
             })?;
         }
         // IVF-4
         edit(&space, |edit| {
-            meta::set_made(&mut edit.page_mut(root())?);
+            meta::set_centroids(&mut edit.page_mut(root())?, list_of_centroids);
             Ok(())
         })?;
         IvfIndex::open(space)
@@ -270,27 +326,10 @@ impl<T: Translation> IvfIndex<T> {
     /// Those of loading pages; [`PoolError::Broken`](polder_pool::PoolError::Broken) if there is no such
     /// index, or it was not made to its end.
     pub fn open(space: Space<T>) -> Result<IvfIndex<T>, VectorError> {
-        let read = space.run(AccessHint::Normal, |attempt| {
-            let page = space.page(attempt, root())?;
-            let is_one = page.page().u8(header_at::KIND) == PageKind::IVF_META.0;
-            let options = meta::options(page.page());
-            let centroids = meta::centroids(page.page()).filter(|_| meta::is_made(page.page()));
-            page.validate()?;
-            Ok(match is_one {
-                true => options.map(|options| (options, centroids)),
-                false => Err("the space has no vector index of lists"),
-            })
-        })?;
-        let broken = |what| broken(PageId::new(space.id(), root()), what);
-        let (options, centroids) = read.map_err(broken)?;
-        // IVF-4
-        let centroids = centroids.ok_or_else(|| broken("the index was not made to its end"))?;
-        let layouts = Layouts::new(&options, space.page_size())?;
-        let mut centroid_pages = Vec::new();
-        let lists = Lists { space: &space, layout: &layouts.centroids };
-        lists.pages(centroids, &mut centroid_pages)?;
-        let core = Arc::new(Core { options, layouts, centroids, centroid_pages });
-        Ok(IvfIndex { space, core })
+        let mut core = Core::read(&space)?;
+        let lists = Lists { space: &space, layout: &core.layouts.centroids };
+        lists.pages(core.centroids, &mut core.centroid_pages)?;
+        Ok(IvfIndex { space, core: Arc::new(core) })
     }
 
     /// Its space.
@@ -315,8 +354,7 @@ impl<T: Translation> IvfIndex<T> {
         let vector = self.space.run(AccessHint::Normal, |attempt| {
             let page = self.space.page(attempt, node.page())?;
             let entries = EntriesPage::new(page.page());
-            let is_it = list::has(entries, layout, node, label)
-                && entries.list() != Some(self.core.centroids);
+            let is_it = list::has(entries, layout, node, label);
             let vector = is_it.then(|| entries.copy(layout, node.slot()));
             page.validate()?;
             Ok(vector)

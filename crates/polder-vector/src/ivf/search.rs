@@ -105,9 +105,7 @@ impl<T: Translation> IvfIndex<T> {
     fn has_vectors(&self, number: PageNo) -> Result<bool, PoolError> {
         self.space.run(AccessHint::Scan, |attempt| {
             let page = self.space.page(attempt, number)?;
-            let entries = EntriesPage::new(page.page());
-            let has = entries.is_of(&self.core.layouts.vectors)
-                && entries.list() != Some(self.core.centroids);
+            let has = EntriesPage::new(page.page()).is_of(&self.core.layouts.vectors);
             page.validate()?;
             Ok(has)
         })

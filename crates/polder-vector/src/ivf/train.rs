@@ -33,9 +33,10 @@ use std::collections::BinaryHeap;
 
 use half::{bf16, f16};
 
-use crate::element::{Bits, Element, ElementKind, VectorRef};
+use crate::element::{Bits, Element, ElementKind, VectorBuf, VectorRef};
 use crate::error::VectorError;
 use crate::metric::Metric;
+use crate::options::IvfOptions;
 use crate::random::Numbers;
 use crate::vectors::{Distances, Vector, VectorShape};
 
@@ -58,42 +59,62 @@ pub(super) fn shape_of_centroids(shape: VectorShape) -> VectorShape {
     VectorShape { metric, ..shape }
 }
 
+/// The distances by which vectors of this shape are compared with centroids.
+pub(super) fn distances_of_centroids(shape: VectorShape) -> Distances {
+    Distances::new(shape_of_centroids(shape))
+}
+
 /// Vectors to train on: of those that are given, so many by chance, each as likely as the others.
-pub(super) struct Sample {
-    most: usize,
+pub(crate) struct Sample {
+    lists: usize,
+    /// Of vectors of the index, and of their comparison with centroids.
+    of_index: Distances,
+    compared: Distances,
     given: usize,
     random: Numbers,
     vectors: Vec<Vector>,
 }
 
 impl Sample {
-    pub(super) fn new(lists: usize) -> Sample {
-        let most = lists.saturating_mul(MOST_OF_A_LIST);
-        Sample { most, given: 0, random: Numbers::default(), vectors: Vec::new() }
+    /// For an index with these options.
+    ///
+    /// # Errors
+    /// [`VectorError::Option`] and [`VectorError::Metric`] if they are not allowed.
+    pub(crate) fn new(options: &IvfOptions) -> Result<Sample, VectorError> {
+        options.validate()?;
+        let IvfOptions { shape, lists } = *options;
+        let (of_index, compared) = (Distances::new(shape), distances_of_centroids(shape));
+        let (given, random, vectors) = Default::default();
+        Ok(Sample { lists, of_index, compared, given, random, vectors })
     }
 
     /// One more is given (reservoir sampling).
-    pub(super) fn give(&mut self, vector: Vector) {
+    ///
+    /// # Errors
+    /// Those of a vector that is not one of the index.
+    pub(crate) fn give(&mut self, vector: VectorRef<'_>) -> Result<(), VectorError> {
+        self.of_index.vector(vector)?;
+        // What has no direction, and is one of the index all the same, teaches nothing.
+        let Ok(vector) = self.compared.vector(vector) else { return Ok(()) };
         self.given += 1;
-        if self.vectors.len() < self.most {
+        if self.vectors.len() < self.lists * MOST_OF_A_LIST {
             self.vectors.push(vector);
         } else if let Some(place) = self.vectors.get_mut(self.random.below(self.given)) {
             *place = vector;
         }
+        Ok(())
     }
 
-    /// Finds so many centroids. `progress` is told which share of the work is done, and ends it by
-    /// returning false.
+    /// Finds the centroids. `progress` is told which share of the work is done, and ends it by returning
+    /// false.
     ///
     /// # Errors
     /// [`VectorError::SampleTooSmall`], [`VectorError::Stopped`].
-    pub(super) fn train(
+    pub(crate) fn train(
         self,
-        distances: &Distances,
-        lists: usize,
         progress: &mut dyn FnMut(f64) -> bool,
-    ) -> Result<Vec<Vector>, VectorError> {
-        let Sample { vectors, given, random, .. } = self;
+    ) -> Result<Vec<VectorBuf>, VectorError> {
+        let Sample { lists, compared, vectors, given, random, .. } = self;
         if vectors.len() < lists {
             return Err(VectorError::SampleTooSmall { given, lists });
         }
@@ -101,6 +122,7 @@ impl Sample {
         let work = (MOST_STEPS + 1) * lists * vectors.len();
         let progress = Progress { done: 0, work: work as f64, tell: progress };
         let centroids = Vec::with_capacity(lists);
+        let distances = &compared;
         let mut training = Training { distances, vectors, nearest, centroids, random, progress };
         training.seed(lists)?;
         for _ in 0..MOST_STEPS {
@@ -110,7 +132,8 @@ impl Sample {
                 break;
             }
         }
-        Ok(training.centroids)
+        let element = compared.shape.element;
+        Ok(training.centroids.iter().map(|centroid| centroid.to_buf(element)).collect())
     }
 }
 
@@ -241,7 +264,10 @@ fn between(distances: &Distances, vector: &Vector, centroid: &Vector) -> f32 {
 }
 
 /// The mean of these vectors. `None` if there is none, as of opposite directions.
-fn mean<'v>(distances: &Distances, vectors: impl Iterator<Item = &'v Vector>) -> Option<Vector> {
+pub(super) fn mean<'v>(
+    distances: &Distances,
+    vectors: impl Iterator<Item = &'v Vector>,
+) -> Option<Vector> {
     let VectorShape { element, dimensions, metric } = distances.shape;
     let mut sums = vec![0.0; dimensions];
     let mut count = 0.0;
@@ -308,11 +334,10 @@ fn add_elements<E: Element>(vector: &Vector, sums: &mut [f64]) {
 mod tests {
     use super::*;
 
-    fn trained(shape: VectorShape, sample: &[VectorRef<'_>], lists: usize) -> Vec<Vector> {
-        let distances = Distances::new(shape_of_centroids(shape));
-        let mut taken = Sample::new(lists);
-        sample.iter().for_each(|vector| taken.give(distances.vector(*vector).unwrap()));
-        taken.train(&distances, lists, &mut |_| true).unwrap()
+    fn trained(shape: VectorShape, sample: &[VectorRef<'_>], lists: usize) -> Vec<VectorBuf> {
+        let mut taken = Sample::new(&IvfOptions { shape, lists }).unwrap();
+        sample.iter().for_each(|vector| taken.give(*vector).unwrap());
+        taken.train(&mut |_| true).unwrap()
     }
 
     fn shape(element: ElementKind, dimensions: usize, metric: Metric) -> VectorShape {
@@ -332,15 +357,14 @@ mod tests {
         let sample: Vec<VectorRef<'_>> = sample.iter().map(VectorRef::from).collect();
         let centroids = trained(shape(ElementKind::F32, 2, Metric::L2), &sample, 4);
         for middle in middles {
-            let near = |centroid: &Vector| {
-                let numbers = centroid.elements::<f32>();
+            let near = |centroid: &VectorBuf| {
+                let numbers = centroid.elements::<f32>().unwrap();
                 numbers.iter().zip(&middle).all(|(a, b)| (a - b).abs() < 0.3)
             };
             assert_eq!(centroids.iter().filter(|centroid| near(centroid)).count(), 1, "{middle:?}");
         }
         let again = trained(shape(ElementKind::F32, 2, Metric::L2), &sample, 4);
-        let bytes = |all: &[Vector]| all.iter().map(Vector::to_bytes).collect::<Vec<_>>();
-        assert_eq!(bytes(&centroids), bytes(&again), "the same sample, the same centroids");
+        assert_eq!(centroids, again, "the same sample, the same centroids");
     }
 
     #[test]
@@ -348,7 +372,7 @@ mod tests {
         let sample = [[Bits(0b0111)], [Bits(0b0110)], [Bits(0b1010)]];
         let sample: Vec<VectorRef<'_>> = sample.iter().map(VectorRef::from).collect();
         let centroids = trained(shape(ElementKind::Bit, 8, Metric::Hamming), &sample, 1);
-        assert_eq!(centroids[0].elements::<Bits>(), [Bits(0b0110)]);
+        assert_eq!(centroids[0].elements::<Bits>().unwrap(), [Bits(0b0110)]);
     }
 
     /// Under the cosine and the inner product how long vectors are counts for nothing; i8 are as long as
@@ -359,18 +383,18 @@ mod tests {
             let sample = [[1000.0, 0.0], [0.0, 1.0_f32]];
             let sample: Vec<VectorRef<'_>> = sample.iter().map(VectorRef::from).collect();
             let centroids = trained(shape(ElementKind::F32, 2, metric), &sample, 1);
-            let numbers = centroids[0].elements::<f32>();
+            let numbers = centroids[0].elements::<f32>().unwrap();
             assert!(numbers.iter().all(|number| (number - 0.5_f32.sqrt()).abs() < 1e-6));
             let sample = [[3_i8, 0], [0, 120]];
             let sample: Vec<VectorRef<'_>> = sample.iter().map(VectorRef::from).collect();
             let centroids = trained(shape(ElementKind::I8, 2, metric), &sample, 1);
-            assert_eq!(centroids[0].elements::<i8>(), [127, 127]);
+            assert_eq!(centroids[0].elements::<i8>().unwrap(), [127, 127]);
         }
         // Opposite ones have no mean, and the centroid stays one of them.
         let sample = [[1.0, 0.0], [-1.0, 0.0_f32]];
         let sample: Vec<VectorRef<'_>> = sample.iter().map(VectorRef::from).collect();
         let centroids = trained(shape(ElementKind::F32, 2, Metric::Cosine), &sample, 1);
-        assert_eq!(centroids[0].elements::<f32>()[0].abs(), 1.0);
+        assert_eq!(centroids[0].elements::<f32>().unwrap()[0].abs(), 1.0);
     }
 
     /// A centroid that nothing is nearest to splits the largest cluster.
@@ -404,15 +428,15 @@ mod tests {
         let sample = [[1.0_f32]; 8];
         let sample: Vec<VectorRef<'_>> = sample.iter().map(VectorRef::from).collect();
         let centroids = trained(shape(ElementKind::F32, 1, Metric::L2), &sample, 5);
-        assert!(centroids.iter().all(|one| one.elements::<f32>() == [1.0]));
+        assert!(centroids.iter().all(|one| one.elements::<f32>().unwrap() == [1.0]));
     }
 
     #[test]
     fn a_sample_is_drawn_from_all_that_is_given() {
-        let distances = Distances::new(shape(ElementKind::F32, 1, Metric::L2));
-        let mut sample = Sample::new(4);
+        let shape = shape(ElementKind::F32, 1, Metric::L2);
+        let mut sample = Sample::new(&IvfOptions { shape, lists: 4 }).unwrap();
         for i in 0..1000 {
-            sample.give(distances.vector(VectorRef::F32(&[i as f32])).unwrap());
+            sample.give(VectorRef::F32(&[i as f32])).unwrap();
         }
         assert_eq!(sample.vectors.len(), 4 * MOST_OF_A_LIST);
         let late = sample.vectors.iter().filter(|one| one.elements::<f32>()[0] >= 500.0).count();

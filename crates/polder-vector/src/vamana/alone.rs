@@ -2,24 +2,12 @@
 
 use polder_format::{PageKind, header_at};
 use polder_pool::bytes::PageRef;
-use polder_pool::{AccessHint, PoolError, Space, Translation};
-use polder_structure::levels::root;
 
 use super::layout::Kind;
 use super::slots::{SlotPage, State};
 use super::{mean, meta};
 use crate::options::VamanaOptions;
 use crate::vectors::Vector;
-
-/// Whether a space has such an index.
-pub(crate) fn is_in<T: Translation>(space: &Space<T>) -> Result<bool, PoolError> {
-    space.run(AccessHint::Normal, |attempt| {
-        let page = space.page(attempt, root())?;
-        let is_one = page.page().u8(header_at::KIND) == PageKind::VAMANA_META.0;
-        page.validate()?;
-        Ok(is_one)
-    })
-}
 
 /// The options of its index, and a centre from which on vectors may be coded: that of the index, or the mean
 /// of the vectors in the page.

@@ -117,7 +117,7 @@ use crate::node_id::NodeId;
 use crate::options::{IndexOptions, VamanaOptions};
 use crate::search::{Answer, Search};
 use crate::vectors::{Distances, Vector};
-pub(crate) use alone::{is_in, told_by, vectors_in};
+pub(crate) use alone::{told_by, vectors_in};
 use code::Coder;
 use layout::{Kind, Layout};
 use meta::{Centre, Entry};

@@ -130,16 +130,47 @@ impl fmt::Debug for Collection {
 
 /// Collections of vectors. (With the feature `vector`.)
 impl Store {
-    /// Makes an empty collection, whose vectors are as the options say: [`HnswOptions`] for a graph that is
-    /// fastest where it fits in memory, [`VamanaOptions`] for one that is fast where it does not, best
-    /// with a sample of the vectors that will come ([`NewIndex::around`]).
+    /// Makes an empty collection, whose vectors are as the options say, in one of three indexes. It keeps
+    /// that.
     ///
-    /// A vector lies in one page with its links: pages of 4 KiB hold those of 964 dimensions of f32 with
-    /// the 16 links that are the default of the first, and of 920 with the 64 of the second; for longer
-    /// ones the store is made with larger pages ([`Options::page_size`](crate::Options::page_size)).
+    /// | made with | choose it | but |
+    /// |---|---|---|
+    /// | [`HnswOptions`] | if vectors fit in memory: its searches are the fastest there (`vector-lists`) | where they do not, each vector that is compared is read (`vector-steered`) |
+    /// | [`VamanaOptions`], best with a sample ([`NewIndex::around`]) | if vectors do not fit in memory, but a few bits for each dimension do (`vector-beyond`) | inserts take twice as long (`vector-steered`); it is not for bits |
+    /// | [`IvfOptions`], with a sample ([`NewIndex::trained`]) | if vectors come and go fast beside few searches (`vector-lists`) | searches take several times as long (`vector-lists`); lists stay as they were trained, however the vectors change; how they do beyond memory was not measured |
+    ///
+    /// The names are of sections of `docs/results.md`. [`Collection::probe`] finds out how wide searches must
+    /// be. Lists are trained when [`NewIndex::trained`] is called, before the store knows of them; that takes
+    /// memory beside the store's budget for 64 vectors of each list. What a crash leaves of a collection
+    /// that was being made is none, and the next one of its name takes it over.
+    ///
+    /// A vector lies in one page, in a graph with its links: pages of 4 KiB hold those of 964 dimensions of
+    /// f32 with the 16 links that are the default of the first, of 920 with the 64 of the second, and of
+    /// 1000 in lists; for longer ones the store is made with larger pages
+    /// ([`Options::page_size`](crate::Options::page_size)).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// use polder::Query;
+    /// use polder::vector::{ElementKind, IvfOptions, Metric, NewIndex, VectorShape};
+    ///
+    /// let shape = VectorShape { element: ElementKind::F32, dimensions: 2, metric: Metric::L2 };
+    /// let sample: Vec<[f32; 2]> = (0..500).map(|i| [(i % 25) as f32, (i / 25) as f32]).collect();
+    /// let lists = NewIndex::trained(IvfOptions { shape, lists: 8 }, &sample, &mut |_| true)?;
+    /// let points = store.create_collection("points", lists)?;
+    /// points.insert("a", &[3.0_f32, 4.0], "")?;
+    /// // Looked for in the two lists that are nearest.
+    /// let nearest = points.search(&[2.0_f32, 4.0], &Query::new(1).width(2))?.hits;
+    /// assert_eq!(nearest[0].key, b"a");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// [`HnswOptions`]: polder_vector::HnswOptions
     /// [`VamanaOptions`]: polder_vector::VamanaOptions
+    /// [`IvfOptions`]: polder_vector::IvfOptions
     ///
     /// # Errors
     /// [`StoreError::TableExists`] and [`StoreError::OtherStructure`] if its name, or that of a table of

@@ -46,7 +46,10 @@ impl<'f> Query<'f> {
     }
 
     /// How much is looked at, 100 by default: with more, more of the nearest are found, and it takes
-    /// longer. How many of the nearest the search keeps in sight (`ef` in the papers).
+    /// longer. How many of the nearest a search of a graph keeps in sight (`ef` in the papers), at least as
+    /// many as it is to find; in how many lists a search of lists looks, those nearest first (`nprobe` in
+    /// other systems), and in farther ones as long as it has not found enough.
+    /// [`Collection::probe`] finds out which width finds how many of the nearest.
     #[must_use]
     pub fn width(self, width: usize) -> Query<'f> {
         Query { width, ..self }

@@ -3,12 +3,13 @@
 //! Which pages lead where is not asked: any of them may be lost. Of each page of a structure the newest
 //! copy is taken, and what the log tells of it is done to the copy, as in a recovery (R7): images and
 //! patches are bytes, other records are done by the page's kind. What the maps know to be freed is left
-//! out. A new structure is made with the options that any of the pages tells. The structure tells the
-//! entries of each page, and puts them into the new one. What it will not take is a loss; where the new
-//! store fails the salvage ends, as it does for tables.
+//! out. A new structure is made with the options that the pages tell. The structure tells the entries of
+//! each page, and puts them into the new one. What it will not take is a loss; where the new store fails
+//! the salvage ends, as it does for tables.
 //!
 //! Takes memory for each record of the log that is about such a page, and the first key of each page.
 
+use std::any::Any as Value;
 use std::collections::{HashMap, HashSet};
 
 use polder_format::log::{Operation, Records};
@@ -132,8 +133,12 @@ impl<'s> Guests<'s> {
             let of_space = pages.iter().copied().filter(|page| page.space() == space);
             let of_space: Vec<PageId> = of_space.collect();
             let saving = Saving { guests: self, store, name: &name, registered };
-            let Some(handle) = saving.make(&of_space, report)? else { continue };
-            let (table, finished) = saving.save(&handle, &of_space, report, &mut goes_on)?;
+            let Some(read) = saving.read(&of_space, &mut goes_on) else {
+                report.stopped = true;
+                break;
+            };
+            let Some(handle) = saving.make(read.options.as_deref(), report)? else { continue };
+            let (table, finished) = saving.save(&handle, read, report, &mut goes_on)?;
             let counted =
                 registered.counts_entries().then_some(self.source.tally.as_ref()).flatten();
             report.tables.push(SalvagedTable {
@@ -227,25 +232,51 @@ struct Saving<'a, 's> {
     registered: &'static dyn Registered,
 }
 
+/// What the pages of a structure tell that are left.
+#[derive(Default)]
+struct ReadPages {
+    options: Option<Box<dyn Value>>,
+    /// The pages in the order of the first key of each.
+    in_order: Vec<(Vec<u8>, PageId)>,
+    /// Pages that do not hold together.
+    broken: u64,
+}
+
 impl Saving<'_, '_> {
-    /// A new one in the new store, with the options that these pages tell, unless none does or the
-    /// structure refuses.
+    /// Looks at each of these pages. `None` if it was stopped.
+    fn read(&self, pages: &[PageId], goes_on: &mut dyn FnMut() -> bool) -> Option<ReadPages> {
+        let Some(guest) = self.registered.hosted() else { return Some(ReadPages::default()) };
+        let (mut in_order, mut broken, mut is_stopped) = (Vec::new(), 0, false);
+        let look = |id: &PageId| {
+            let found = self.guests.complete(*id);
+            let sound = found.map(|found| found.page.filter(|page| self.is_sound(page)));
+            broken += u64::from(matches!(sound, Some(None)));
+            let sound =
+                sound.flatten().inspect(|page| in_order.push((first_key(guest, page), *id)));
+            is_stopped = !goes_on();
+            (!is_stopped).then_some(sound)
+        };
+        let mut sound = pages.iter().map_while(look).flatten();
+        let options = guest.options(&mut sound);
+        sound.for_each(drop);
+        in_order.sort_unstable();
+        (!is_stopped).then_some(ReadPages { options, in_order, broken })
+    }
+
+    /// A new one in the new store with the options that were told, unless none were or the structure
+    /// refuses.
     fn make(
         &self,
-        pages: &[PageId],
+        options: Option<&dyn Value>,
         report: &mut SalvageReport,
     ) -> Result<Option<Handle>, StoreError> {
-        let sound =
-            |id: &PageId| self.guests.complete(*id)?.page.filter(|page| self.is_sound(page));
-        let guest = self.registered.hosted();
-        let options = guest.and_then(|guest| guest.options(&mut pages.iter().filter_map(sound)));
         let Some(options) = options else {
             let what = "all of it: no page tells the options that it was made with";
             report.losses.push(self.loss(what.to_string()));
             return Ok(None);
         };
         let made = dispatch!(&self.store.engine, engine => {
-            engine.create_structure(self.name, self.registered, &*options)
+            engine.create_structure(self.name, self.registered, options)
         });
         match made {
             Err(StoreError::Structure { source, .. }) => {
@@ -265,25 +296,13 @@ impl Saving<'_, '_> {
     fn save(
         &self,
         handle: &Handle,
-        pages: &[PageId],
+        read: ReadPages,
         report: &mut SalvageReport,
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Result<(SalvagedTable, bool), StoreError> {
         let mut table = SalvagedTable::default();
         let Some(guest) = self.registered.hosted() else { return Ok((table, true)) };
-        // The pages in the order of the first key of each.
-        let (mut in_order, mut broken, mut finished) = (Vec::new(), 0, true);
-        for id in pages {
-            let Some(found) = self.guests.complete(*id) else { continue };
-            match found.page.filter(|page| self.is_sound(page)) {
-                Some(page) => in_order.push((first_key(guest, &page), *id)),
-                None => broken += 1,
-            }
-            if !goes_on() {
-                return Ok((table, false));
-            }
-        }
-        in_order.sort_unstable();
+        let (ReadPages { in_order, broken, .. }, mut finished) = (read, true);
         let mut refused = Refused::default();
         for (_, id) in in_order {
             let Some(Completed { page: Some(page), doubtful }) = self.guests.complete(id) else {

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use polder::structure::{PageKind, PageSize, Structure};
 use polder::vector::{
-    ElementKind, HnswOptions, Metric, NewIndex, Search, VamanaOptions, VectorBuf, VectorRef,
-    VectorShape, VectorStructure,
+    ElementKind, HnswOptions, IvfOptions, Metric, NewIndex, Search, VamanaOptions, VectorBuf,
+    VectorRef, VectorShape, VectorStructure,
 };
 use polder::{
     BatchError, Collection, Durability, Options, Query, Store, StoreError, TranslationKind,
@@ -37,6 +37,7 @@ enum Index {
     Graph,
     /// A graph that is steered by codes.
     Steered,
+    Lists,
 }
 
 /// A new one, with few links and narrow inserts, so that lists are full soon.
@@ -48,6 +49,11 @@ fn create(store: &Store, index: Index) -> Collection {
         Index::Steered => {
             let few = VamanaOptions { links: 8, insert_width: 30, ..VamanaOptions::new(SHAPE) };
             NewIndex::around(few, &[[512.0_f32; 4]]).unwrap()
+        }
+        Index::Lists => {
+            let sample: Vec<_> = (0..100).map(|seed| vector(1 << 30 | seed)).collect();
+            let options = IvfOptions { shape: SHAPE, lists: 6 };
+            NewIndex::trained(options, &sample, &mut |_| true).unwrap()
         }
     };
     store.create_collection(NAME, new).unwrap()
@@ -62,6 +68,10 @@ macro_rules! tests {
 
         mod of_a_steered_graph {
             $(#[test] fn $name() { super::$name(super::Index::Steered); })*
+        }
+
+        mod of_lists {
+            $(#[test] fn $name() { super::$name(super::Index::Lists); })*
         }
     };
 }
@@ -91,6 +101,7 @@ tests!(
     nothing_parts_where_the_device_fails,
     a_record_that_is_older_than_its_row_takes_nothing_away,
     a_crash_in_front_of_the_batch_leaves_a_record_of_each_vector,
+    one_is_made_whole_or_can_be_made_again,
 );
 
 fn options() -> Options {
@@ -607,8 +618,8 @@ fn what_was_cut_off_is_not_found_by_who_may_not_settle_it(index: Index) {
 /// The places of pages of the index in a data file that have vectors.
 fn index_pages(image: &[u8]) -> Vec<usize> {
     let has_vectors = |bytes: &[u8]| {
-        let is_one = PageHeader::decode(bytes)
-            .is_ok_and(|of| [PageKind::HNSW_NODES, PageKind::VAMANA_NODES].contains(&of.kind));
+        let with = [PageKind::HNSW_NODES, PageKind::VAMANA_NODES, PageKind::IVF_ENTRIES];
+        let is_one = PageHeader::decode(bytes).is_ok_and(|of| with.contains(&of.kind));
         let mut vectors = 0;
         if is_one {
             let mut page = PageBuf::new(PageSize::new(PAGE as u32).unwrap());
@@ -1121,4 +1132,41 @@ fn a_crash_in_front_of_the_batch_leaves_a_record_of_each_vector(index: Index) {
     assert_eq!((report.pending, &report.faults[..]), (2, &[][..]));
     docs.remove("no such key").unwrap();
     assert_is(&docs, &(0..20).map(|number| (key(number), number)).collect());
+}
+
+/// A kill or a crash at any moment of its making leaves all of it, or what the next making takes over.
+fn one_is_made_whole_or_can_be_made_again(index: Index) {
+    let (mut made, mut not_made) = (0, 0);
+    for seed in 0..2 * scale() {
+        let disks = disk();
+        let store = disks.open(options()).unwrap();
+        let (mut random, mut moments) = (Random::new(seed), Vec::new());
+        thread::scope(|scope| {
+            let maker = scope.spawn(|| drop(create(&store, index)));
+            while !maker.is_finished() {
+                let seed = random.next_u64();
+                moments.push(if random.chance(0.5) { disks.kill(seed) } else { disks.crash(seed) });
+                thread::sleep(Duration::from_micros(random.below(500)));
+            }
+        });
+        moments.push(disks.crash(seed));
+        for disks in moments {
+            let store = disks.open(options()).unwrap();
+            let docs = match store.collection(NAME) {
+                Err(StoreError::NoSuchTable { .. }) => {
+                    not_made += 1;
+                    assert_eq!(store.collections().unwrap(), [""; 0]);
+                    create(&store, index)
+                }
+                docs => {
+                    made += 1;
+                    docs.unwrap()
+                }
+            };
+            fill(&docs, 0..3);
+            assert_is(&docs, &(0..3).map(|number| (key(number), number)).collect());
+            assert_sound(&store);
+        }
+    }
+    assert!(made > 0 && not_made > 0, "{made} were made, {not_made} were not");
 }

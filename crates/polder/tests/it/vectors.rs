@@ -1,11 +1,13 @@
 //! Vector indexes in a store: structures with options, which a salvage finds again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::thread;
+use std::time::Duration;
 
 use polder::structure::{PageKind, PageSize, Structure};
 use polder::{
@@ -16,8 +18,8 @@ use polder_format::PageHeader;
 use polder_pool::bytes::PageBuf;
 use polder_testkit::Random;
 use polder_vector::{
-    ElementKind, HnswOptions, IndexOptions, Metric, NewIndex, NodeId, Search, VamanaOptions,
-    VectorError, VectorShape, VectorStructure,
+    ElementKind, HnswOptions, IndexOptions, IvfOptions, Metric, NewIndex, NodeId, Search,
+    VamanaOptions, VectorError, VectorShape, VectorStructure,
 };
 
 use crate::stack::Stacks;
@@ -40,12 +42,17 @@ const GRAPH: IndexOptions =
     IndexOptions::Hnsw(HnswOptions { links: 4, insert_width: 30, shape: SHAPE });
 const STEERED: IndexOptions =
     IndexOptions::Vamana(VamanaOptions { links: 8, insert_width: 30, code_bits: 2, shape: SHAPE });
+const LISTS: IndexOptions = IndexOptions::Ivf(IvfOptions { shape: SHAPE, lists: 6 });
 
 fn new(of: IndexOptions) -> NewIndex {
     match of {
         IndexOptions::Hnsw(options) => options.into(),
         IndexOptions::Vamana(options) => {
             NewIndex::around(options, &[[(1 << 19) as f32; 4]]).unwrap()
+        }
+        IndexOptions::Ivf(options) => {
+            let sample: Vec<_> = (0..400).map(|seed| vector(1 << 20 | seed)).collect();
+            NewIndex::trained(options, &sample, &mut |_| true).unwrap()
         }
         other => panic!("a store has no {other:?}"),
     }
@@ -61,6 +68,10 @@ macro_rules! tests {
         mod of_a_steered_graph {
             $(#[test] fn $name() { super::$name(super::STEERED); })*
         }
+
+        mod of_lists {
+            $(#[test] fn $name() { super::$name(super::LISTS); })*
+        }
     };
 }
 
@@ -71,6 +82,8 @@ tests!(
     a_salvage_needs_no_first_page_and_loses_what_was_in_lost_pages,
     an_index_of_which_no_page_is_left_is_told_as_lost,
     two_vectors_with_one_label_are_both_salvaged,
+    one_is_made_whole_or_not_at_all,
+    one_outlives_each_of_its_pages,
 );
 
 /// The vector that has this label, and no other one.
@@ -303,6 +316,80 @@ fn what_was_acknowledged_outlives_every_moment_of_changes(of: IndexOptions) {
     assert!(cut_short > 0, "all removals had ended");
 }
 
+/// A kill or a crash at any moment of its making leaves all of it or nothing, and it can be made then.
+fn one_is_made_whole_or_not_at_all(of: IndexOptions) {
+    // That of lists takes some time.
+    let of = match of {
+        IndexOptions::Ivf(options) => IndexOptions::Ivf(IvfOptions { lists: 400, ..options }),
+        of => of,
+    };
+    let (mut made, mut begun) = (0, 0);
+    for seed in 0..3 * scale() {
+        let disks = disk();
+        let store = disks.open(options()).unwrap();
+        store.create_table("table").unwrap().put(b"key", b"value").unwrap();
+        let before = disks.crash(seed).open(options()).unwrap().recovery().groups;
+        let mut random = Random::new(seed);
+        let (new, is_made, mut moments) = (new(of), AtomicBool::new(false), Vec::new());
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                store.create_structure_with::<VectorStructure>(NAME, &new).map(drop).unwrap();
+                is_made.store(true, SeqCst);
+            });
+            // What there is of it is durable at each moment.
+            scope.spawn(|| {
+                while !is_made.load(SeqCst) {
+                    store.flush().unwrap();
+                }
+            });
+            while !is_made.load(SeqCst) {
+                let seed = random.next_u64();
+                moments.push(if random.chance(0.5) { disks.kill(seed) } else { disks.crash(seed) });
+                thread::sleep(Duration::from_micros(random.below(500)));
+            }
+        });
+        moments.push(disks.crash(seed));
+        for disks in moments {
+            let store = disks.open(options()).unwrap();
+            assert_sound(&store);
+            let index = match store.structure::<VectorStructure>(NAME) {
+                Err(StoreError::NoSuchTable { .. }) => {
+                    assert_eq!(store.structures().unwrap(), []);
+                    begun += usize::from(store.recovery().groups > before + 4);
+                    store.create_structure_with(NAME, &new).unwrap()
+                }
+                index => {
+                    made += 1;
+                    index.unwrap()
+                }
+            };
+            let told = index.read(|index| Ok::<_, VectorError>(index.options())).unwrap();
+            assert_eq!(told, of);
+            insert(&index, 7);
+            assert_has(&index, [7]);
+            assert_sound(&store);
+        }
+    }
+    assert!(made > 0, "none was made");
+    assert!(begun > 0 || !matches!(of, IndexOptions::Ivf(_)), "none was cut off");
+}
+
+/// Whichever page is lost, all vectors but those in it are there again.
+fn one_outlives_each_of_its_pages(of: IndexOptions) {
+    let image = closed(of).data.image();
+    let whole: BTreeSet<u64> = (50..300).collect();
+    for (place, _, labels) in pages_of_index(&image) {
+        salvaged(image.clone(), [place], |store, report, _| {
+            assert_eq!(losses(&report), [""; 0]);
+            let index: Index = store.structure(NAME).unwrap();
+            assert_has(&index, whole.difference(&labels).copied());
+            assert_lacks(&index, labels);
+            let told = index.read(|index| Ok::<_, VectorError>(index.options())).unwrap();
+            assert_eq!(told, of, "each list has vectors");
+        });
+    }
+}
+
 /// What each page of the index has that lies in a data file: its place, its kind, and its labels.
 fn pages_of_index(image: &[u8]) -> Vec<(usize, PageKind, BTreeSet<u64>)> {
     let mut pages = Vec::new();
@@ -320,13 +407,14 @@ fn pages_of_index(image: &[u8]) -> Vec<(usize, PageKind, BTreeSet<u64>)> {
 }
 
 fn first_page(pages: &[(usize, PageKind, BTreeSet<u64>)]) -> usize {
-    let is_first = |kind| matches!(kind, PageKind::HNSW_META | PageKind::VAMANA_META);
+    let is_first =
+        |kind| matches!(kind, PageKind::HNSW_META | PageKind::VAMANA_META | PageKind::IVF_META);
     pages.iter().position(|(_, kind, _)| is_first(*kind)).unwrap()
 }
 
 fn page(bytes: &[u8]) -> PageBuf {
     let mut page = PageBuf::new(PageSize::new(PAGE as u32).unwrap());
-    page.bytes_mut().copy_from_slice(bytes);
+    page.bytes_mut().copy_from_slice(&bytes[..PAGE]);
     page
 }
 
@@ -367,15 +455,20 @@ fn salvaged(
     assert_sound(&store);
 }
 
-/// The options of the index in a data file, as all of its pages tell them.
+/// The options of the index in a data file, as all of its pages tell them. Of a graph any of them does by
+/// itself, if it tells any.
 fn told_options(image: &[u8]) -> IndexOptions {
-    let pages = pages_of_index(image);
-    let told = pages.iter().filter_map(|(place, ..)| {
-        VectorStructure::options(page(&image[place * PAGE..][..PAGE]).page())
-    });
-    let told: Vec<IndexOptions> = told.map(|new| new.options()).collect();
-    assert!(told.iter().all(|other| *other == told[0]));
-    told[0]
+    let mut pages: Vec<PageBuf> =
+        pages_of_index(image).iter().map(|(place, ..)| page(&image[place * PAGE..])).collect();
+    pages.sort_by_key(|page| page.page().u64(8));
+    let again = pages.iter().map(|of| page(of.bytes()));
+    let all = VectorStructure::options(&mut again.into_iter()).unwrap().options();
+    for page in pages {
+        let told = VectorStructure::options(&mut iter::once(page)).map(|new| new.options());
+        let is_graph = !matches!(all, IndexOptions::Ivf(_));
+        assert!(told.is_none_or(|told| told == all || !is_graph), "{told:?}");
+    }
+    all
 }
 
 fn losses(report: &SalvageReport) -> Vec<&str> {

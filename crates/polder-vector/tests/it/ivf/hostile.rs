@@ -107,11 +107,11 @@ fn damage_of_fields_is_found() {
     for page in index.space().used_pages().unwrap() {
         let fields: &[usize] = match kind_of(&index, page) {
             // The shape, the number of lists, where the centroids are.
-            PageKind::IVF_META => &[32, 33, 34, 36, 40, 48],
+            PageKind::IVF_META => &[32, 33, 36, 40, 48],
             // What follows, the chain, how many follow, how many pages it leads to.
             PageKind::IVF_DIRECTORY => &[32, 40, 48, 52],
-            // The list, the chain, which places are taken, what the vectors are.
-            _ => &[32, 40, 48, 56, 64, 72, 80, 84],
+            // The list, the chain, which places are taken, what the vectors are, the number of lists.
+            _ => &[32, 40, 48, 56, 64, 72, 80, 84, 85, 86],
         };
         for at in fields {
             change(&index, page, *at, 1);
