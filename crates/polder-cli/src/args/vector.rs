@@ -96,6 +96,8 @@ pub enum Index {
     Hnsw,
     /// A graph that is steered by short codes, fast where it does not fit in memory (Vamana).
     Vamana,
+    /// Lists of vectors, each around one of a sample: loaded fastest, searched by scanning (IVF-Flat).
+    Ivf,
 }
 
 #[derive(Debug, Args)]
@@ -128,14 +130,20 @@ pub struct VectorCreateArgs {
     #[arg(long, value_name = "N")]
     pub code_bits: Option<usize>,
 
-    /// Vectors like those that will come, a file as `load` takes: from the mean of its first 1000 on codes
-    /// are made, of vamana, which makes them more exact. They are not inserted.
+    /// Lists of ivf: the root of the number of vectors that will come is a good beginning, up to four times
+    /// as many.
+    #[arg(long, value_name = "N")]
+    pub lists: Option<usize>,
+
+    /// Vectors like those that will come, a file as `load` takes; they are not inserted. Of vamana codes are
+    /// made from the mean of the first 1000 on, which makes them more exact. Ivf cannot be made without: its
+    /// lists are found by looking at 64 for each, drawn from all, which are kept in memory meanwhile.
     #[arg(long, value_name = "FILE")]
     pub sample: Option<PathBuf>,
 
-    /// How many of the nearest an insert keeps in sight.
-    #[arg(long, value_name = "N", default_value_t = 128)]
-    pub insert_width: usize,
+    /// How many of the nearest an insert into a graph keeps in sight [default: 128].
+    #[arg(long, value_name = "N")]
+    pub insert_width: Option<usize>,
 
     #[command(flatten)]
     pub write: WriteArgs,
@@ -186,7 +194,8 @@ pub struct VectorSearchArgs {
     #[command(flatten)]
     pub look: LookArgs,
 
-    /// How many of the nearest a search keeps in sight: with more it finds more and takes longer.
+    /// How many of the nearest a search of a graph keeps in sight, or in how many lists of ivf it looks: with
+    /// more it finds more and takes longer.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub width: usize,
 

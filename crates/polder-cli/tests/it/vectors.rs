@@ -48,7 +48,7 @@ fn found(answer: &Value) -> Vec<u64> {
 
 #[test]
 fn a_collection_is_made_loaded_and_searched() {
-    for index in ["hnsw", "vamana"] {
+    for index in ["hnsw", "vamana", "ivf"] {
         is_made_loaded_and_searched(index);
     }
 }
@@ -58,8 +58,12 @@ fn is_made_loaded_and_searched(index: &str) {
     let (base, file) = rows(&store, "base.fvecs", 600, 1);
     let (queries, looked_for) = rows(&store, "queries.fvecs", 20, 2);
     let (file, looked_for) = (file.to_str().unwrap(), looked_for.to_str().unwrap());
-    let made = ["near", "--dimensions", "6", "--links", "8", "--index", index];
-    let more: &[&str] = if index == "vamana" { &["--sample", file] } else { &[] };
+    let made = ["near", "--dimensions", "6", "--index", index];
+    let more: &[&str] = match index {
+        "hnsw" => &["--links", "8"],
+        "vamana" => &["--links", "8", "--sample", file],
+        _ => &["--lists", "9", "--sample", file],
+    };
     let made = vector(&store, "create", &[&made, more].concat()).ok();
     assert_eq!(made.trim(), "created near: vectors of 6 f32, compared by l2");
     let loaded = vector(&store, "load", &["near", file, "--json"]).json();
@@ -104,9 +108,15 @@ fn is_made_loaded_and_searched(index: &str) {
     assert!(probed["enough"]["recall"].as_f64().unwrap() >= 0.9);
     assert!(vector(&store, "probe", &args[..4]).ok().contains("queries a second"));
     let stat = vector(&store, "stat", &["near", "--json"]).json();
-    assert_eq!((&stat["vectors"], &stat["links"]), (&json!(600), &json!(8)));
-    let code_bits = if index == "vamana" { json!(4) } else { json!(null) };
-    assert_eq!((&stat["index"], &stat["code_bits"]), (&json!(index), &code_bits));
+    assert_eq!((&stat["vectors"], &stat["index"]), (&json!(600), &json!(index)));
+    let made_with = match index {
+        "hnsw" => (json!(8), json!(128), json!(null), json!(null)),
+        "vamana" => (json!(8), json!(128), json!(4), json!(null)),
+        _ => (json!(null), json!(null), json!(null), json!(9)),
+    };
+    let [links, insert_width, code_bits, lists] =
+        ["links", "insert_width", "code_bits", "lists"].map(|what| stat[what].clone());
+    assert_eq!((links, insert_width, code_bits, lists), made_with);
     assert!(vector(&store, "stat", &["near"]).ok().contains("600 of 6 f32"));
     assert!(store.polder("check", ["--deep"]).ok().contains("sound"));
 }
@@ -165,13 +175,23 @@ fn what_cannot_be_is_said() {
     says("create", &["near", "--dimensions", "0"], 2, "the number of dimensions is 0");
     says("create", &["near", "--dimensions", "8", "--element", "bit"], 2, "hamming");
     says("create", &["near", "--dimensions", "9000"], 2, "take larger pages");
-    says("create", &["near", "--dimensions", "2", "--code-bits", "2"], 2, "for --index vamana");
+    let code_bits = ["near", "--dimensions", "2", "--code-bits", "2"];
+    says("create", &code_bits, 2, "--code-bits is not for --index hnsw");
     let steered = ["near", "--dimensions", "2", "--index", "vamana"];
     says("create", &[&steered[..], &["--code-bits", "3"]].concat(), 2, "bits of a code");
     let sample = store.file("sample.jsonl", "[1, 2]\n[1, 2, 3]\n").display().to_string();
     says("create", &[&steered[..], &["--sample", &sample]].concat(), 2, "sample.jsonl, row 2");
     let none = ["near", "--dimensions", "0", "--index", "vamana", "--sample", &sample];
     says("create", &none, 2, "polder: the number of dimensions is 0");
+    let lists = ["near", "--dimensions", "2", "--index", "ivf", "--lists", "2"];
+    says("create", &lists, 2, "--index ivf needs --lists N, and --sample FILE");
+    says("create", &[&lists[..], &["--links", "8"]].concat(), 2, "--links is not for --index ivf");
+    let lists_of = |sample| [&lists[..], &["--sample", sample]].concat();
+    says("create", &lists_of(&sample), 2, "sample.jsonl, row 2: the vector has 3 dimensions");
+    let few = store.file("few.jsonl", "[1, 2]\n").display().to_string();
+    says("create", &lists_of(&few), 2, "the sample has 1 vectors, and 2 lists need");
+    let cut = store.file("cut.jsonl", "[1, 2]\n[1,").display().to_string();
+    says("create", &lists_of(&cut), 2, "cut.jsonl, row 2: it is no JSON");
     vector(&store, "create", &["near", "--dimensions", "2"]).ok();
     says("create", &["near", "--dimensions", "2"], 2, "near");
     let file = |name: &str, content: &str| store.file(name, content).display().to_string();

@@ -1,6 +1,13 @@
 //! `polder vector create`: an empty collection.
 
-use polder_vector::{HnswOptions, NewIndex, VamanaOptions, VectorBuf, VectorError, VectorShape};
+use std::iter;
+use std::path::Path;
+
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+use polder_vector::{
+    HnswOptions, IvfOptions, NewIndex, VamanaOptions, VectorBuf, VectorError, VectorShape,
+};
 use serde_json::json;
 
 use super::{Context, elements, index};
@@ -8,13 +15,14 @@ use crate::args::{Index, VectorCreateArgs};
 use crate::failure::Failure;
 use crate::opening::with_store_to_write;
 use crate::output;
+use crate::progress::{Progress, Unit};
 use crate::vectors::Rows;
 
-/// Vectors of a sample that are looked at.
+/// Vectors of a sample that are looked at to find a mean.
 const SAMPLE: usize = 1000;
 
 pub fn run(context: &Context, args: &VectorCreateArgs) -> Result<(), Failure> {
-    let new = new_index(args)?;
+    let new = new_index(context, args)?;
     let name = &args.at.collection;
     with_store_to_write(&args.at.store, polder::Durability::Sync, &args.write, |store| {
         Ok(store.create_collection(name, new.clone()).map(drop)?)
@@ -37,38 +45,98 @@ pub fn run(context: &Context, args: &VectorCreateArgs) -> Result<(), Failure> {
     ))
 }
 
-fn new_index(args: &VectorCreateArgs) -> Result<NewIndex, Failure> {
+fn new_index(context: &Context, args: &VectorCreateArgs) -> Result<NewIndex, Failure> {
+    let VectorCreateArgs { links, code_bits, lists, insert_width, .. } = *args;
     let (element, metric) = (args.element.into(), args.metric.into());
     let shape = VectorShape { element, dimensions: args.dimensions, metric };
-    let insert_width = args.insert_width;
-    if args.index == Index::Hnsw {
-        if args.code_bits.is_some() || args.sample.is_some() {
-            let what = "--code-bits and --sample are for --index vamana";
-            return Err(Failure::Usage(what.into()));
+    for (option, is_given, of) in [
+        ("--links", links.is_some(), &[Index::Hnsw, Index::Vamana][..]),
+        ("--insert-width", insert_width.is_some(), &[Index::Hnsw, Index::Vamana]),
+        ("--code-bits", code_bits.is_some(), &[Index::Vamana]),
+        ("--lists", lists.is_some(), &[Index::Ivf]),
+        ("--sample", args.sample.is_some(), &[Index::Vamana, Index::Ivf]),
+    ] {
+        if is_given && !of.contains(&args.index) {
+            let index = args.index.to_possible_value();
+            let index = index.as_ref().map_or("", PossibleValue::get_name);
+            return Err(Failure::Usage(format!("{option} is not for --index {index}")));
         }
-        let usual = HnswOptions::new(shape);
-        let links = args.links.unwrap_or(usual.links);
-        return Ok(HnswOptions { links, insert_width, ..usual }.into());
     }
-    let usual = VamanaOptions::new(shape);
-    let options = VamanaOptions {
-        links: args.links.unwrap_or(usual.links),
-        code_bits: args.code_bits.unwrap_or(usual.code_bits),
-        insert_width,
-        ..usual
-    };
-    let refused = |error: VectorError| Failure::Usage(error.to_string());
-    let Some(file) = &args.sample else { return Ok(options.into()) };
+    match args.index {
+        Index::Hnsw => {
+            let usual = HnswOptions::new(shape);
+            let links = links.unwrap_or(usual.links);
+            let insert_width = insert_width.unwrap_or(usual.insert_width);
+            Ok(HnswOptions { links, insert_width, ..usual }.into())
+        }
+        Index::Vamana => {
+            let usual = VamanaOptions::new(shape);
+            let options = VamanaOptions {
+                links: links.unwrap_or(usual.links),
+                code_bits: code_bits.unwrap_or(usual.code_bits),
+                insert_width: insert_width.unwrap_or(usual.insert_width),
+                ..usual
+            };
+            args.sample.as_deref().map_or(Ok(options.into()), |file| around(options, file))
+        }
+        Index::Ivf => match (lists, &args.sample) {
+            (Some(lists), Some(file)) => trained(context, IvfOptions { shape, lists }, file),
+            _ => {
+                let what = "--index ivf needs --lists N, and --sample FILE to find them";
+                Err(Failure::Usage(what.into()))
+            }
+        },
+    }
+}
+
+fn refused(error: VectorError) -> Failure {
+    Failure::Usage(error.to_string())
+}
+
+/// A graph whose codes are made from the mean of the first vectors of a file on.
+fn around(options: VamanaOptions, file: &Path) -> Result<NewIndex, Failure> {
+    let shape = options.shape;
     shape.validate().map_err(refused)?;
     let mut rows = Rows::open(file)?;
     let mut sample: Vec<VectorBuf> = Vec::new();
     while sample.len() < SAMPLE
         && let Some(row) = rows.next()?
     {
-        let vector = elements(element, &rows, row.numbers)?;
+        let vector = elements(shape.element, &rows, row.numbers)?;
         // By itself: of all of them it would not be known which one is wrong.
         NewIndex::around(options, [vector.view()]).map_err(|e| rows.failure(e.to_string()))?;
         sample.push(vector);
     }
     NewIndex::around(options, sample.iter().map(VectorBuf::view)).map_err(refused)
+}
+
+/// Lists that are found by looking at the vectors of a file.
+fn trained(context: &Context, options: IvfOptions, file: &Path) -> Result<NewIndex, Failure> {
+    let (mut rows, mut failed) = (Rows::open(file)?, None);
+    let element = options.shape.element;
+    let mut next = || -> Result<Option<VectorBuf>, Failure> {
+        context.stop.check()?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        elements(element, &rows, row.numbers).map(Some)
+    };
+    let sample = iter::from_fn(|| {
+        next().unwrap_or_else(|error| {
+            failed = Some(error);
+            None
+        })
+    });
+    let shown = Progress::new("training", Unit::Things("hundredths"), Some(100));
+    let trained = NewIndex::trained(options, sample, &mut |done| {
+        shown.at((100.0 * done) as u64);
+        !context.stop.requested()
+    });
+    if let Some(failed) = failed {
+        return Err(failed);
+    }
+    context.stop.check()?;
+    trained.map_err(|error| match error {
+        VectorError::Option { .. } | VectorError::Metric { .. } => refused(error),
+        VectorError::SampleTooSmall { .. } => refused(error),
+        error => rows.failure(error.to_string()),
+    })
 }

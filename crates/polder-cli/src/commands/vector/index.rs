@@ -17,6 +17,9 @@ pub fn fields(options: IndexOptions) -> Vec<(&'static str, Value)> {
             ("insert_width", json!(options.insert_width)),
             ("code_bits", json!(options.code_bits)),
         ],
+        IndexOptions::Ivf(options) => {
+            vec![("index", json!("ivf")), ("lists", json!(options.lists))]
+        }
         // No collection has another one.
         _ => Vec::new(),
     }
