@@ -466,7 +466,11 @@ mod tests {
         let whole = vec![0.0, 100.0, 200.0, 300.0];
         assert_eq!(left(&[]).as_ref(), Some(&whole));
         assert_eq!(left(&[entries]).as_ref(), Some(&whole));
-        assert_eq!(left(&[PageKind::IVF_META, PageKind::IVF_DIRECTORY]), Some(whole));
+        assert_eq!(left(&[PageKind::IVF_META, PageKind::IVF_DIRECTORY]).as_ref(), Some(&whole));
+        // In whichever order.
+        let mut backwards = centroids_of(&told(pages.iter().rev()).unwrap());
+        backwards.sort_by(f32::total_cmp);
+        assert_eq!(backwards, whole);
         // Nothing is known of the list around 0, which was empty.
         assert_eq!(left(&[centroids]), Some(vec![92.0, 190.0, 310.0]));
         assert_eq!(left(&[centroids, entries]), None);
@@ -488,15 +492,49 @@ mod tests {
         let made = [lists(shape, 3), lists(other, 3), lists(shape, 4)];
         let pages = made.each_ref().map(|new| pages(&new_index(new).space));
         let [first, second, third] = &pages;
-        assert_eq!(told(first.iter().chain(second).chain(third)).as_ref(), Some(&made[0]));
-        assert_eq!(told(second.iter().chain(first).chain(third)).as_ref(), Some(&made[1]));
-        // The same again, elsewhere.
-        let (of, again) = (lists(shape, 3), new_index(&made[0]));
-        for label in 0..3 {
-            again.index.insert(label, (&[1_i8, 2, 3]).into()).unwrap();
+        let mixed = |first: &[PageBuf], second, third| {
+            told(
+                first[..1]
+                    .iter()
+                    .chain::<&[PageBuf]>(second)
+                    .chain::<&[PageBuf]>(third)
+                    .chain(&first[1..]),
+            )
+        };
+        assert_eq!(mixed(first, second, third).as_ref(), Some(&made[0]));
+        assert_eq!(mixed(second, first, third).as_ref(), Some(&made[1]));
+        assert_eq!(mixed(third, first, second).as_ref(), Some(&made[2]));
+        // The same again, as if its lists had other names.
+        let mut again: Vec<PageBuf> = first.iter().map(|page| copy_of(page.page())).collect();
+        for page in again.iter_mut().filter(|page| kind_of(page) == PageKind::IVF_CENTROIDS) {
+            (88..112).step_by(8).for_each(|label| {
+                let name = page.page().u64(label);
+                page.page_mut().set_u64(label, name + 1000);
+            });
         }
-        let doubled = told(first.iter().chain(&self::pages(&again.space))).unwrap();
-        assert_eq!(doubled.options(), of.options());
+        assert_eq!(told(first.iter().chain(&again)).as_ref(), Some(&made[0]));
+    }
+
+    /// Also where it is not found where the centroids are, without which no index of lists is opened.
+    #[test]
+    fn a_check_does_without_the_directory_of_centroids() {
+        let shape = VectorShape { element: ElementKind::I8, dimensions: 3, metric: Metric::L2 };
+        let Hosted { space, index, .. } = &new_index(&lists(shape, 3));
+        index.insert(7, (&[1_i8, 2, 3]).into()).unwrap();
+        let first = &pages(space)[0];
+        let directory = polder_structure::page::page_no(first.page(), 48).unwrap();
+        // It leads to itself.
+        edit(space, |edit| {
+            let mut page = edit.page_mut(directory)?;
+            page.set_u64(32, directory.get());
+            page.set_u32(48, 1);
+            Ok(())
+        })
+        .unwrap();
+        assert!(VectorStructure::open(space.clone()).is_err());
+        let report = VectorStructure::check(space, &mut |_| true).unwrap();
+        assert!(report.faults.iter().any(|fault| fault.page.page() == directory), "{report:?}");
+        assert_eq!(report.entries, 1, "the others are looked at");
     }
 
     /// The first page of an index of lists whose making was cut off leads to none.

@@ -29,7 +29,9 @@ pub struct IvfOptions {
     pub shape: VectorShape,
     /// How many lists it has (`nlist` in other systems), 1 to 65536. An insert compares with as many
     /// centroids, and a search as well; with fewer lists each is longer. The root of the number of
-    /// vectors is a good beginning, up to four times as many.
+    /// vectors is a good beginning, up to four times as many. Their centroids are trained on a sample, in
+    /// memory for 64 vectors of each list. An index that a salvage has made may have fewer lists than the
+    /// one that was lost.
     pub lists: usize,
 }
 

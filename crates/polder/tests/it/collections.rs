@@ -42,6 +42,10 @@ enum Index {
 
 /// A new one, with few links and narrow inserts, so that lists are full soon.
 fn create(store: &Store, index: Index) -> Collection {
+    try_create(store, index).unwrap()
+}
+
+fn try_create(store: &Store, index: Index) -> Result<Collection, StoreError> {
     let new = match index {
         Index::Graph => {
             HnswOptions { links: 4, insert_width: 30, ..HnswOptions::new(SHAPE) }.into()
@@ -56,7 +60,7 @@ fn create(store: &Store, index: Index) -> Collection {
             NewIndex::trained(options, &sample, &mut |_| true).unwrap()
         }
     };
-    store.create_collection(NAME, new).unwrap()
+    store.create_collection(NAME, new)
 }
 
 /// Tests of each index.
@@ -1134,39 +1138,31 @@ fn a_crash_in_front_of_the_batch_leaves_a_record_of_each_vector(index: Index) {
     assert_is(&docs, &(0..20).map(|number| (key(number), number)).collect());
 }
 
-/// A kill or a crash at any moment of its making leaves all of it, or what the next making takes over.
+/// Wherever its making is cut off, what is left is taken over by the next one.
 fn one_is_made_whole_or_can_be_made_again(index: Index) {
-    let (mut made, mut not_made) = (0, 0);
-    for seed in 0..2 * scale() {
+    let mut cut_off = 0;
+    loop {
         let disks = disk();
         let store = disks.open(options()).unwrap();
-        let (mut random, mut moments) = (Random::new(seed), Vec::new());
-        thread::scope(|scope| {
-            let maker = scope.spawn(|| drop(create(&store, index)));
-            while !maker.is_finished() {
-                let seed = random.next_u64();
-                moments.push(if random.chance(0.5) { disks.kill(seed) } else { disks.crash(seed) });
-                thread::sleep(Duration::from_micros(random.below(500)));
-            }
-        });
-        moments.push(disks.crash(seed));
-        for disks in moments {
-            let store = disks.open(options()).unwrap();
-            let docs = match store.collection(NAME) {
-                Err(StoreError::NoSuchTable { .. }) => {
-                    not_made += 1;
-                    assert_eq!(store.collections().unwrap(), [""; 0]);
-                    create(&store, index)
-                }
-                docs => {
-                    made += 1;
-                    docs.unwrap()
-                }
-            };
-            fill(&docs, 0..3);
-            assert_is(&docs, &(0..3).map(|number| (key(number), number)).collect());
-            assert_sound(&store);
+        let plan = FaultPlan::new(cut_off);
+        disks.log.set_plan(plan.fail(Operation::Write, When::Nth(cut_off), Errno::IO));
+        let made = try_create(&store, index).is_ok();
+        let seed = cut_off;
+        let after = if seed.is_multiple_of(2) { disks.kill(seed) } else { disks.crash(seed) };
+        after.set_plan(&FaultPlan::new(seed));
+        let store = after.open(options()).unwrap();
+        assert_sound(&store);
+        let docs = match store.collection(NAME) {
+            Err(StoreError::NoSuchTable { .. }) if !made => create(&store, index),
+            docs => docs.unwrap(),
+        };
+        fill(&docs, 0..3);
+        assert_is(&docs, &(0..3).map(|number| (key(number), number)).collect());
+        assert_sound(&store);
+        if made {
+            break;
         }
+        cut_off += 1;
     }
-    assert!(made > 0 && not_made > 0, "{made} were made, {not_made} were not");
+    assert!(cut_off > 3, "only {cut_off} writes were cut off");
 }
