@@ -51,7 +51,7 @@ fn new(of: IndexOptions) -> NewIndex {
             NewIndex::around(options, &[[(1 << 19) as f32; 4]]).unwrap()
         }
         IndexOptions::Ivf(options) => {
-            let sample: Vec<_> = (0..2000).map(|seed| vector(1 << 20 | seed)).collect();
+            let sample: Vec<_> = (0..1000).map(|seed| vector(1 << 20 | seed)).collect();
             NewIndex::trained(options, &sample, &mut |_| true).unwrap()
         }
         other => panic!("a store has no {other:?}"),
@@ -321,11 +321,11 @@ fn what_was_acknowledged_outlives_every_moment_of_changes(of: IndexOptions) {
 fn one_is_made_whole_or_not_at_all(of: IndexOptions) {
     // That of lists takes some time.
     let of = match of {
-        IndexOptions::Ivf(options) => IndexOptions::Ivf(IvfOptions { lists: 1500, ..options }),
+        IndexOptions::Ivf(options) => IndexOptions::Ivf(IvfOptions { lists: 1000, ..options }),
         of => of,
     };
     let (mut made, mut begun) = (0, 0);
-    for seed in 0..3 * scale() {
+    for seed in 0..2 * scale() {
         let disks = disk();
         let store = disks.open(options()).unwrap();
         store.create_table("table").unwrap().put(b"key", b"value").unwrap();
