@@ -14,7 +14,7 @@ use polder_pool::{Array, Pool, Space};
 use polder_vector::{
     HnswIndex, HnswOptions, Search, VamanaIndex, VamanaOptions, VectorIndex, VectorRef,
 };
-use support::{Folder, insert_all, made_up, rows, shape};
+use support::{Folder, farthest, insert_all, made_up, rows, shape};
 
 mod support;
 
@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("searched in {} MiB each", budget >> 20);
 
     let queries = &queries[..queries.len().min(QUERIES)];
-    let farthest: Vec<f32> = queries.iter().map(|query| farthest(&base, query)).collect();
+    let farthest: Vec<f32> = queries.iter().map(|query| farthest(&base, query, COUNT)).collect();
     let queries: Vec<VectorRef<'_>> = queries.iter().map(VectorRef::from).collect();
     let sides: [(&str, &dyn VectorIndex, &Pool<Array>); 2] =
         [("HNSW", &plain, &plain_pool), ("Vamana", &steered, &steered_pool)];
@@ -83,15 +83,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     Ok(())
-}
-
-/// How far the farthest of the nearest is; a little more, since sums are rounded.
-fn farthest(base: &[Vec<f32>], query: &[f32]) -> f32 {
-    let distance =
-        |vector: &Vec<f32>| vector.iter().zip(query).map(|(a, b)| (a - b) * (a - b)).sum::<f32>();
-    let mut distances: Vec<f32> = base.iter().map(distance).collect();
-    distances.sort_unstable_by(f32::total_cmp);
-    distances[COUNT.min(distances.len()) - 1] * 1.000_01
 }
 
 /// An index in a file.

@@ -35,6 +35,7 @@
 //! | `near.rs`, `visited.rs` | what a search of a graph keeps: nodes by distance, and which it has seen |
 //! | `best.rs`, `pages.rs` | what a search keeps that compares in any order, and goes through all pages |
 //! | `reads.rs` | looking at places of many pages at once |
+//! | `share.rs` | work that several threads share |
 //! | `random.rs` | numbers without a pattern |
 //! | `error.rs` | what can go wrong |
 
@@ -57,6 +58,7 @@ mod probe;
 mod random;
 mod reads;
 mod search;
+mod share;
 pub mod vamana;
 mod vectors;
 mod visited;
@@ -76,7 +78,7 @@ pub use polder_structure::{Fault, Report};
 pub use probe::{Probe, Probed};
 pub use roaring;
 pub use search::{Answer, Filter, Found, Search};
-pub use vamana::VamanaIndex;
+pub use vamana::{Loading, VamanaIndex};
 pub use vectors::VectorShape;
 
 use polder_pool::KindOps;

@@ -1,12 +1,10 @@
 //! Many searches, by several threads.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::thread;
-
 use crate::element::VectorRef;
 use crate::error::VectorError;
 use crate::index::VectorIndex;
 use crate::search::{Answer, Search};
+use crate::share::share;
 
 /// Searches for many vectors, by so many threads, the caller's among them. Gives the answers in the order of
 /// the queries.
@@ -40,34 +38,13 @@ pub fn search_many(
     search: &Search<'_>,
     threads: usize,
 ) -> Result<Vec<Answer>, VectorError> {
-    let next = AtomicUsize::new(0);
-    let take = || -> Vec<(usize, Result<Answer, VectorError>)> {
-        let mut answers = Vec::new();
-        loop {
-            let number = next.fetch_add(1, Relaxed);
-            let Some(query) = queries.get(number) else { return answers };
-            let answer = index.search(*query, search);
-            if answer.is_err() {
-                next.store(queries.len(), Relaxed);
-            }
-            answers.push((number, answer));
-        }
+    let search = |answers: &mut Vec<(usize, Answer)>, number: usize| {
+        let answer = index.search(queries[number], search)?;
+        answers.push((number, answer));
+        Ok::<(), VectorError>(())
     };
-    let mut all = thread::scope(|scope| {
-        let others = 1..threads.min(queries.len());
-        // Where no thread starts, the others do its part.
-        let spawn = |_| thread::Builder::new().spawn_scoped(scope, take).ok();
-        let others: Vec<_> = others.filter_map(spawn).collect();
-        let mut all = take();
-        for other in others {
-            match other.join() {
-                Ok(answers) => all.extend(answers),
-                // A filter's.
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        all
-    });
+    let states = share(queries.len(), threads, Vec::new, search, &mut |_| true)?;
+    let mut all: Vec<_> = states.into_iter().flatten().flatten().collect();
     all.sort_unstable_by_key(|(number, _)| *number);
-    all.into_iter().map(|(_, answer)| answer).collect()
+    Ok(all.into_iter().map(|(_, answer)| answer).collect())
 }

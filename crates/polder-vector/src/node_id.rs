@@ -44,6 +44,16 @@ impl NodeId {
         self.0
     }
 
+    /// A name of its own for each number, of a node that is in memory alone.
+    pub(crate) fn of_number(number: u32) -> NodeId {
+        NodeId((u64::from(number) + 1) << PAGE_SHIFT)
+    }
+
+    /// The number that such a name is of.
+    pub(crate) fn number(self) -> usize {
+        (self.0 >> PAGE_SHIFT) as usize - 1
+    }
+
     /// Its page.
     #[inline(always)]
     pub(crate) fn page(self) -> PageNo {

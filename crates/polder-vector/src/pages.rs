@@ -16,14 +16,31 @@ pub(crate) fn for_each_page<T: Translation>(
         let pages = space.used_pages_from(first, BATCH)?;
         let Some(last) = pages.last() else { break };
         from = last.get() + 1;
-        let ahead = space.most_ahead().max(1);
-        for (i, page) in pages.iter().enumerate() {
-            if i % ahead == 0 {
-                space.load_ahead(pages[i..].iter().copied().take(ahead));
-            }
-            if !show(*page)? {
-                return Ok(());
-            }
+        let mut is_over = false;
+        for_each_of(space, &pages, |page| {
+            is_over = !show(page)?;
+            Ok(!is_over)
+        })?;
+        if is_over {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Shows these pages' numbers, read ahead of the one that is shown, until `show` returns false.
+pub(crate) fn for_each_of<T: Translation>(
+    space: &Space<T>,
+    pages: &[PageNo],
+    mut show: impl FnMut(PageNo) -> Result<bool, PoolError>,
+) -> Result<(), PoolError> {
+    let ahead = space.most_ahead().max(1);
+    for (i, page) in pages.iter().enumerate() {
+        if i % ahead == 0 {
+            space.load_ahead(pages[i..].iter().copied().take(ahead));
+        }
+        if !show(*page)? {
+            break;
         }
     }
     Ok(())

@@ -105,6 +105,15 @@ pub fn shape(base: &[Vec<f32>]) -> VectorShape {
     VectorShape { element: ElementKind::F32, dimensions, metric: Metric::L2 }
 }
 
+/// How far the farthest of so many of the nearest is; a little more, since sums are rounded.
+pub fn farthest(base: &[Vec<f32>], query: &[f32], count: usize) -> f32 {
+    let distance =
+        |vector: &Vec<f32>| vector.iter().zip(query).map(|(a, b)| (a - b) * (a - b)).sum::<f32>();
+    let mut distances: Vec<f32> = base.iter().map(distance).collect();
+    distances.sort_unstable_by(f32::total_cmp);
+    distances[count.min(distances.len()) - 1] * 1.000_01
+}
+
 /// Inserts all, each with its number as its label. Gives where they lie.
 pub fn insert_all(
     index: &dyn VectorIndex,

@@ -101,7 +101,7 @@ mod scan;
 mod search;
 #[cfg(test)]
 mod tests;
-mod train;
+pub(crate) mod train;
 
 use std::fmt;
 use std::sync::Arc;

@@ -51,7 +51,7 @@ const FEW: usize = 100;
 const BATCH: usize = 64;
 
 /// By what vectors of this shape are compared with centroids.
-pub(super) fn shape_of_centroids(shape: VectorShape) -> VectorShape {
+pub(crate) fn shape_of_centroids(shape: VectorShape) -> VectorShape {
     let metric = match shape.metric {
         Metric::InnerProduct => Metric::Cosine,
         other => other,
@@ -60,19 +60,17 @@ pub(super) fn shape_of_centroids(shape: VectorShape) -> VectorShape {
 }
 
 /// The distances by which vectors of this shape are compared with centroids.
-pub(super) fn distances_of_centroids(shape: VectorShape) -> Distances {
+pub(crate) fn distances_of_centroids(shape: VectorShape) -> Distances {
     Distances::new(shape_of_centroids(shape))
 }
 
-/// Vectors to train on: of those that are given, so many by chance, each as likely as the others.
+/// Vectors to train the centroids of an index on.
 pub(crate) struct Sample {
     lists: usize,
     /// Of vectors of the index, and of their comparison with centroids.
     of_index: Distances,
     compared: Distances,
-    given: usize,
-    random: Numbers,
-    vectors: Vec<Vector>,
+    drawn: Drawn,
 }
 
 impl Sample {
@@ -84,23 +82,18 @@ impl Sample {
         options.validate()?;
         let IvfOptions { shape, lists } = *options;
         let (of_index, compared) = (Distances::new(shape), distances_of_centroids(shape));
-        let (given, random, vectors) = Default::default();
-        Ok(Sample { lists, of_index, compared, given, random, vectors })
+        Ok(Sample { lists, of_index, compared, drawn: Drawn::new(lists * MOST_OF_A_LIST) })
     }
 
-    /// One more is given (reservoir sampling).
+    /// One more is given.
     ///
     /// # Errors
     /// Those of a vector that is not one of the index.
     pub(crate) fn give(&mut self, vector: VectorRef<'_>) -> Result<(), VectorError> {
         self.of_index.vector(vector)?;
         // What has no direction, and is one of the index all the same, teaches nothing.
-        let Ok(vector) = self.compared.vector(vector) else { return Ok(()) };
-        self.given += 1;
-        if self.vectors.len() < self.lists * MOST_OF_A_LIST {
-            self.vectors.push(vector);
-        } else if let Some(place) = self.vectors.get_mut(self.random.below(self.given)) {
-            *place = vector;
+        if let Ok(vector) = self.compared.vector(vector) {
+            self.drawn.give(vector);
         }
         Ok(())
     }
@@ -114,7 +107,43 @@ impl Sample {
         self,
         progress: &mut dyn FnMut(f64) -> bool,
     ) -> Result<Vec<VectorBuf>, VectorError> {
-        let Sample { lists, compared, vectors, given, random, .. } = self;
+        let centroids = self.drawn.train(&self.compared, self.lists, progress)?;
+        let element = self.compared.shape.element;
+        Ok(centroids.iter().map(|centroid| centroid.to_buf(element)).collect())
+    }
+}
+
+/// Of vectors that are given, so many by chance, each as likely as the others.
+pub(crate) struct Drawn {
+    most: usize,
+    given: usize,
+    random: Numbers,
+    vectors: Vec<Vector>,
+}
+
+impl Drawn {
+    pub(crate) fn new(most: usize) -> Drawn {
+        Drawn { most, given: 0, random: Numbers::default(), vectors: Vec::new() }
+    }
+
+    /// One more is given (reservoir sampling).
+    pub(crate) fn give(&mut self, vector: Vector) {
+        self.given += 1;
+        if self.vectors.len() < self.most {
+            self.vectors.push(vector);
+        } else if let Some(place) = self.vectors.get_mut(self.random.below(self.given)) {
+            *place = vector;
+        }
+    }
+
+    /// Finds so many centroids, as [`Sample::train`] does.
+    pub(crate) fn train(
+        self,
+        distances: &Distances,
+        lists: usize,
+        progress: &mut dyn FnMut(f64) -> bool,
+    ) -> Result<Vec<Vector>, VectorError> {
+        let Drawn { vectors, given, random, .. } = self;
         if vectors.len() < lists {
             return Err(VectorError::SampleTooSmall { given, lists });
         }
@@ -122,7 +151,6 @@ impl Sample {
         let work = (MOST_STEPS + 1) * lists * vectors.len();
         let progress = Progress { done: 0, work: work as f64, tell: progress };
         let centroids = Vec::with_capacity(lists);
-        let distances = &compared;
         let mut training = Training { distances, vectors, nearest, centroids, random, progress };
         training.seed(lists)?;
         for _ in 0..MOST_STEPS {
@@ -132,8 +160,7 @@ impl Sample {
                 break;
             }
         }
-        let element = compared.shape.element;
-        Ok(training.centroids.iter().map(|centroid| centroid.to_buf(element)).collect())
+        Ok(training.centroids)
     }
 }
 
@@ -438,8 +465,9 @@ mod tests {
         for i in 0..1000 {
             sample.give(VectorRef::F32(&[i as f32])).unwrap();
         }
-        assert_eq!(sample.vectors.len(), 4 * MOST_OF_A_LIST);
-        let late = sample.vectors.iter().filter(|one| one.elements::<f32>()[0] >= 500.0).count();
+        assert_eq!(sample.drawn.vectors.len(), 4 * MOST_OF_A_LIST);
+        let late =
+            sample.drawn.vectors.iter().filter(|one| one.elements::<f32>()[0] >= 500.0).count();
         assert!((90..166).contains(&late), "{late} of the second half");
     }
 }

@@ -7,7 +7,6 @@
 use polder_pool::{PoolError, Translation};
 
 use super::VamanaIndex;
-use super::layout::Kind;
 use super::walk::Step;
 use crate::search::Filter;
 
@@ -28,10 +27,7 @@ pub(super) struct Limit {
 
 impl<T: Translation> VamanaIndex<T> {
     pub(super) fn limit(&self, filter: &dyn Filter) -> Result<Limit, PoolError> {
-        let layout = &self.core.layout;
-        // Pages that an entry and a node take.
-        let pages: f64 = Kind::ALL.iter().map(|kind| 1.0 / layout.slots(*kind) as f64).sum();
-        let entries = self.space.pages_in_use()? as f64 / pages;
+        let entries = self.core.layout.vectors_in(self.space.pages_in_use()?);
         let share = filter.count().map(|count| (count as f64 / entries).min(1.0));
         Ok(Limit { entries, share, done: Step::default() })
     }

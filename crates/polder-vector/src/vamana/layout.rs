@@ -95,6 +95,13 @@ impl Layout {
     pub(super) fn slots(&self, kind: Kind) -> usize {
         ((self.page - PLACES) / self.strides[kind as usize]).min(MOST_SLOTS)
     }
+
+    /// How many vectors an index of so many pages has, if these are full.
+    pub(super) fn vectors_in(&self, pages: u64) -> f64 {
+        // Pages that an entry and a node take.
+        let of_one: f64 = Kind::ALL.iter().map(|kind| 1.0 / self.slots(*kind) as f64).sum();
+        pages as f64 / of_one
+    }
 }
 
 impl VamanaOptions {

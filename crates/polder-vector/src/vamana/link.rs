@@ -38,6 +38,8 @@ pub(super) struct Plan {
 pub(super) enum Wish<'w> {
     /// It leads to this entry as well, to that of a child if it says so.
     Add { id: NodeId, new: &'w Sought, code: &'w Code, is_child: bool },
+    /// It leads to all of these as well.
+    AddAll { links: &'w [NodeId] },
     /// It does not lead to this entry, which is leaving and has this label, but to the nearest of these.
     Replace { id: NodeId, label: u64, others: &'w [NodeId] },
 }
@@ -45,17 +47,22 @@ pub(super) enum Wish<'w> {
 impl<T: Translation> VamanaIndex<T> {
     /// Changes the lists of these entries' nodes.
     pub(super) fn relink(&self, entries: &[NodeId], wish: Wish<'_>) -> Result<(), PoolError> {
-        for entries in entries.chunks(AT_ONCE) {
-            let mut entries = entries.to_vec();
-            for _ in 0..MOST_PLANS {
-                let plans = entries.iter().map(|entry| self.plan(*entry, wish));
-                let plans: Vec<Plan> =
-                    plans.filter_map(Result::transpose).collect::<Result<_, _>>()?;
-                if plans.is_empty() {
-                    break;
-                }
-                entries = edit(&self.space, |edit| self.write(edit, &plans, wish))?;
+        let wishes: Vec<_> = entries.iter().map(|entry| (*entry, wish)).collect();
+        wishes.chunks(AT_ONCE).try_for_each(|wishes| self.relink_each(wishes))
+    }
+
+    /// Changes these lists, not more than [`AT_ONCE`], each in its own way.
+    pub(super) fn relink_each(&self, wishes: &[(NodeId, Wish<'_>)]) -> Result<(), PoolError> {
+        let mut wishes = wishes.to_vec();
+        for _ in 0..MOST_PLANS {
+            let mut plans = Vec::new();
+            for (entry, wish) in wishes {
+                plans.extend(self.plan(entry, wish)?.map(|plan| (plan, wish)));
             }
+            if plans.is_empty() {
+                break;
+            }
+            wishes = edit(&self.space, |edit| self.write(edit, &plans))?;
         }
         Ok(())
     }
@@ -77,9 +84,21 @@ impl<T: Translation> VamanaIndex<T> {
                     false => list.links.push(id),
                 }
                 if list.links.len() > layout.links {
-                    self.prune_list(&vector, &mut list, (id, new, code))?;
+                    let to = &new.vector;
+                    let distance = self.core.distances.between(&vector, to.run(), || to.scale);
+                    let new = Candidate { distance, entry: id, by: code.clone() };
+                    self.prune_list(&vector, &mut list, Some(new))?;
                 }
                 list.links.contains(&id).then_some(list)
+            }
+            Wish::AddAll { links } => {
+                let mut list = was.clone();
+                let is_new = |link: &&NodeId| **link != entry && !was.links.contains(*link);
+                list.links.extend(links.iter().filter(is_new));
+                if list.links.len() > layout.links {
+                    self.prune_list(&vector, &mut list, None)?;
+                }
+                (list != was).then_some(list)
             }
             Wish::Replace { id, .. } if !was.links[was.children..].contains(&id) => None,
             Wish::Replace { id, others, .. } => {
@@ -95,22 +114,23 @@ impl<T: Translation> VamanaIndex<T> {
         Ok(becomes.map(|becomes| Plan { entry, node, was, becomes }))
     }
 
-    /// Leaves out of a list what is too much, which is not the children. The new one of its links is not
-    /// looked up, since it may have no place yet.
+    /// Leaves out of a list what is too much, which is not the children. If one of its links is a new
+    /// entry's, that is not looked up, since it may have no place yet.
     fn prune_list(
         &self,
         vector: &Vector,
         list: &mut List,
-        (id, new, code): (NodeId, &Sought, &Code),
+        new: Option<Candidate<Code>>,
     ) -> Result<(), PoolError> {
         let core = &*self.core;
-        let known: Vec<NodeId> = list.links.iter().copied().filter(|link| *link != id).collect();
+        let id = new.as_ref().map(|new| new.entry);
+        let known: Vec<NodeId> =
+            list.links.iter().copied().filter(|link| Some(*link) != id).collect();
         let query = core.coder.query(&core.coder.residual(vector));
         let by_code =
             |(entry, by): (NodeId, Code)| Candidate { distance: query.estimate_of(&by), entry, by };
         let mut near: Vec<_> = self.codes(&known)?.into_iter().map(by_code).collect();
-        let distance = core.distances.between(vector, new.vector.run(), || new.vector.scale);
-        near.push(Candidate { distance, entry: id, by: code.clone() });
+        near.extend(new);
         Candidate::nearest_first(&mut near);
         let children = list.children().to_vec();
         let is_child = |entry| children.contains(&entry);
@@ -131,23 +151,22 @@ impl<T: Translation> VamanaIndex<T> {
     }
 
     /// Writes these lists, but for those that have changed: gives the entries of these.
-    fn write(
+    fn write<'w>(
         &self,
         edit: &mut Edit<'_, '_, T>,
-        plans: &[Plan],
-        wish: Wish<'_>,
-    ) -> Result<Vec<NodeId>, Restart> {
+        plans: &[(Plan, Wish<'w>)],
+    ) -> Result<Vec<(NodeId, Wish<'w>)>, Restart> {
         let mut changed = Vec::new();
-        if let Wish::Replace { id, label, .. } = wish
-            && self.leaving_in(edit, id, label)?.is_none()
-        {
-            // Somebody else has removed it, and the place may be another vector's.
-            return Ok(changed);
-        }
-        for plan in plans {
+        for (plan, wish) in plans {
+            if let Wish::Replace { id, label, .. } = *wish
+                && self.leaving_in(edit, id, label)?.is_none()
+            {
+                // Somebody else has removed it, and the place may be another vector's.
+                continue;
+            }
             match self.is_as_planned(edit, plan)? {
                 true => self.put(edit, plan, NodeId::NEW)?,
-                false => changed.push(plan.entry),
+                false => changed.push((plan.entry, *wish)),
             }
         }
         Ok(changed)

@@ -1,7 +1,7 @@
 //! The first page of an index: what its vectors are, where searches begin, and the centre.
 //!
 //! ```text
-//!   header, 32 | element 1 | metric 1 | links 1 | bits 1 | dimensions 4 | width 4 | - 4 | entry 8
+//!   header, 32 | element 1 | metric 1 | links 1 | bits 1 | dimensions 4 | width 4 | groups 4 | entry 8
 //!              | distance 4 | scale 4 | chains 8 each | newest 8 | pages of codes 8 | seeds 4 each
 //!              | centre, 1 each |
 //! ```
@@ -16,6 +16,10 @@
 //! * `VAMANA-7` The entry is a vector's, live or leaving, and none while the index is empty. It is the
 //!   root of the tree (`VAMANA-5`), and lies near to the centre: an insert of one that is nearer makes that
 //!   the root.
+//! * `VAMANA-8` The groups of vectors that loads have placed are counted, for ever, and a bit beside the count
+//!   says that some may not be linked. The edit that places a group counts it and sets the bit. Relinking all
+//!   that there are clears it, if the count is what it was before the first of them was read. (Each group has
+//!   made pages, which are never freed, so that the count does not come round.)
 
 use std::ops::Range;
 
@@ -39,6 +43,8 @@ mod at {
     pub(super) const BITS: usize = PAGE_HEADER_BYTES + 3;
     pub(super) const DIMENSIONS: usize = PAGE_HEADER_BYTES + 4;
     pub(super) const WIDTH: usize = PAGE_HEADER_BYTES + 8;
+    /// How many groups of vectors were placed, times two; and one if some may not be linked (`VAMANA-8`).
+    pub(super) const GROUPS: usize = PAGE_HEADER_BYTES + 12;
     pub(super) const ENTRY: usize = PAGE_HEADER_BYTES + 16;
     /// How far the entry is from the centre.
     pub(super) const DISTANCE: usize = PAGE_HEADER_BYTES + 24;
@@ -122,6 +128,24 @@ pub(super) fn entry(page: PageRef<'_>) -> Option<Entry> {
 pub(super) fn set_entry(page: &mut PageMut<'_>, entry: Option<Entry>) {
     page.set_u64(at::ENTRY, entry.map_or(0, |entry| entry.id.to_bits()));
     page.set_u32(at::DISTANCE, entry.map_or(0.0, |entry| entry.distance).to_bits());
+}
+
+/// In the count of groups: some may not be linked.
+pub(super) const LOOSE: u32 = 1;
+
+/// The count of groups that were placed, as it lies in the page.
+pub(super) fn groups(page: PageRef<'_>) -> u32 {
+    page.u32(at::GROUPS)
+}
+
+pub(super) fn set_groups(page: &mut PageMut<'_>, groups: u32) {
+    page.set_u32(at::GROUPS, groups);
+}
+
+/// One more group is placed.
+pub(super) fn add_group(page: &mut PageMut<'_>) {
+    let groups = page.as_ref().u32(at::GROUPS) | LOOSE;
+    page.set_u32(at::GROUPS, groups.saturating_add(2));
 }
 
 /// The first page of the chain of a kind.

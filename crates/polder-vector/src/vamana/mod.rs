@@ -50,6 +50,8 @@
 //! | | | for each child a rotation: four nodes at most, or three and the first page |
 //! | | | entry and node, the parent's list, the first page |
 //! | search | entries, and as many nodes as it is wide, latching nothing | |
+//! | load | | a group: new pages, the parent's list, the first page |
+//! | relinking | all nodes, several times, in the order in which they lie; codes of full lists | up to 16 lists |
 //!
 //! What could go wrong, and does not:
 //!
@@ -74,6 +76,8 @@
 //! | `prune.rs` | which of many to link with |
 //! | `room.rs`, `places.rs` | places for new vectors, and those of others in edits |
 //! | `insert.rs`, `link.rs`, `remove.rs` | changes |
+//! | `load.rs`, `order.rs` | placing many vectors at once |
+//! | `relink.rs`, `part.rs` | linking all of them by parts that are held in memory |
 //! | `check.rs` | finding what is broken |
 //! | `alone.rs` | what a page tells by itself |
 
@@ -85,11 +89,15 @@ mod filtered;
 mod insert;
 mod layout;
 mod link;
+mod load;
 mod look;
 mod meta;
 mod node;
+mod order;
+mod part;
 mod places;
 mod prune;
+mod relink;
 mod remove;
 mod room;
 mod rotation;
@@ -120,6 +128,7 @@ use crate::vectors::{Distances, Vector};
 pub(crate) use alone::{told_by, vectors_in};
 use code::Coder;
 use layout::{Kind, Layout};
+pub use load::Loading;
 use meta::{Centre, Entry};
 use slots::{Slot, SlotPage, State};
 
@@ -287,6 +296,21 @@ impl<T: Translation> VamanaIndex<T> {
             page.validate()?;
             Ok(node)
         })
+    }
+
+    /// Whether all vectors that loads have placed are linked ([`VamanaIndex::relink_all`]). Inserts link theirs.
+    ///
+    /// # Errors
+    /// Those of loading a page.
+    pub fn is_linked(&self) -> Result<bool, VectorError> {
+        Ok(self.groups()? & meta::LOOSE == 0)
+    }
+
+    /// The count of groups (`VAMANA-8`).
+    fn groups(&self) -> Result<u32, PoolError> {
+        let mut groups = 0;
+        self.beginning(|page| groups = meta::groups(page))?;
+        Ok(groups)
     }
 
     /// Where searches begin.

@@ -27,6 +27,13 @@ pub(super) struct Room {
     is_filled: bool,
 }
 
+impl Room {
+    /// A page that this thread fills.
+    pub(super) fn filled(page: PageNo) -> Room {
+        Room { page, is_filled: true }
+    }
+}
+
 impl<T: Translation> VamanaIndex<T> {
     /// A page with room: that of one of these places, which are near, or one to be filled. `None` if there
     /// must be a new one.
@@ -68,7 +75,7 @@ impl<T: Translation> VamanaIndex<T> {
             Some(page) => Some(page),
             None => self.take_chained(kind)?,
         };
-        Ok(page.map(|page| Room { page, is_filled: true }))
+        Ok(page.map(Room::filled))
     }
 
     /// A page that may have room for more is filled by whoever comes next, if this thread had it for itself.
@@ -116,26 +123,32 @@ impl<T: Translation> VamanaIndex<T> {
         let layout = &self.core.layout;
         let Some(Room { page, .. }) = room else {
             let page = edit.create(kind.of_page())?;
-            let mut before = None;
-            if kind == Kind::Codes {
-                // VAMANA-4
-                before = meta::newest(edit.page(root())?);
-                meta::add_page(&mut edit.page_mut(root())?, page);
-            }
-            let width = self.core.options.insert_width;
-            SlotPageMut::new(edit.page_mut(page)?).init(layout, width, before);
-            let place = NodeId::new(page, 0, 0);
-            let (what, limit) = ("the number of pages of a vector index", MOST_PAGES);
-            return match place {
-                Some(place) => Ok(Some(place)),
-                None => Err(edit.fail(PoolError::Limit { what, limit })),
-            };
+            return self.begin_page(edit, kind, page).map(Some);
         };
         let slots = SlotPage::new(edit.page(page)?);
         if !slots.is_of(layout, kind) {
             return Ok(None);
         }
         Ok(slots.free_slot(layout, kind).and_then(|slot| NodeId::new(page, 0, slot)))
+    }
+
+    /// Makes a new page an empty one of this kind. Gives its first place.
+    pub(super) fn begin_page(
+        &self,
+        edit: &mut Edit<'_, '_, T>,
+        kind: Kind,
+        page: PageNo,
+    ) -> Result<NodeId, Restart> {
+        let mut before = None;
+        if kind == Kind::Codes {
+            // VAMANA-4
+            before = meta::newest(edit.page(root())?);
+            meta::add_page(&mut edit.page_mut(root())?, page);
+        }
+        let width = self.core.options.insert_width;
+        SlotPageMut::new(edit.page_mut(page)?).init(&self.core.layout, width, before);
+        let (what, limit) = ("the number of pages of a vector index", MOST_PAGES);
+        NodeId::new(page, 0, 0).ok_or_else(|| edit.fail(PoolError::Limit { what, limit }))
     }
 
     /// The room that is left where a place was taken.

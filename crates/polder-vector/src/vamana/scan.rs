@@ -19,7 +19,7 @@ use crate::element::VectorRef;
 use crate::error::VectorError;
 use crate::near::order_of;
 use crate::node_id::NodeId;
-use crate::pages::for_each_page;
+use crate::pages::{for_each_of, for_each_page};
 use crate::reads::Reads;
 use crate::search::{Answer, Search};
 use crate::vectors::Vector;
@@ -66,7 +66,7 @@ impl<T: Translation> VamanaIndex<T> {
     /// Those of loading pages.
     pub fn for_each(&self, mut show: impl FnMut(u64, NodeId) -> bool) -> Result<(), VectorError> {
         let mut there = Vec::new();
-        self.for_each_code_page(|page| {
+        for_each_of(&self.space, &self.code_pages()?, |page| {
             self.live(Kind::Codes, page, &mut there, |entry, slot| Some((slot.label(), entry)))?;
             Ok(there.drain(..).all(|(label, entry)| show(label, entry)))
         })?;
@@ -84,7 +84,7 @@ impl<T: Translation> VamanaIndex<T> {
         let mut shortlist: BinaryHeap<(u32, NodeId, NodeId, u64)> = BinaryHeap::new();
         let (mut is_exhaustive, mut best, mut seen) = (true, Best::new(search), Vec::new());
         let filter = search.filter;
-        self.for_each_code_page(|page| {
+        for_each_of(&self.space, &self.code_pages()?, |page| {
             self.live(Kind::Codes, page, &mut seen, |entry, slot| {
                 Some(sought.see(&self.core, entry, slot))
             })?;
@@ -132,7 +132,7 @@ impl<T: Translation> VamanaIndex<T> {
 
     /// Leaves in `seen` what `see` makes of the places of a page of this kind whose vectors are found; of a
     /// page of another kind nothing.
-    fn live<R>(
+    pub(super) fn live<R>(
         &self,
         kind: Kind,
         number: PageNo,
@@ -151,25 +151,6 @@ impl<T: Translation> VamanaIndex<T> {
             }
             page.validate()
         })
-    }
-
-    /// Shows the number of each page of codes, read ahead of the one that is shown, until `show` returns
-    /// false.
-    fn for_each_code_page(
-        &self,
-        mut show: impl FnMut(PageNo) -> Result<bool, PoolError>,
-    ) -> Result<(), PoolError> {
-        let pages = self.code_pages()?;
-        let ahead = self.space.most_ahead().max(1);
-        for (i, page) in pages.iter().enumerate() {
-            if i % ahead == 0 {
-                self.space.load_ahead(pages[i..].iter().copied().take(ahead));
-            }
-            if !show(*page)? {
-                break;
-            }
-        }
-        Ok(())
     }
 
     /// All pages of codes, the oldest first (`VAMANA-4`).

@@ -117,11 +117,18 @@ impl<'a> SlotPage<'a> {
 
     /// The first place that is free.
     pub(super) fn free_slot(self, layout: &Layout, kind: Kind) -> Option<usize> {
-        let slots = layout.slots(kind);
-        if self.used() >= slots {
+        if self.used() >= layout.slots(kind) {
             return None;
         }
-        (0..slots).find(|slot| self.expected(layout, kind, *slot).state() == State::Free)
+        self.free_slots(layout, kind).next()
+    }
+
+    /// The places that are free.
+    pub(super) fn free_slots(self, layout: &Layout, kind: Kind) -> impl Iterator<Item = usize> {
+        let layout = *layout;
+        let is_free =
+            move |slot: &usize| self.expected(&layout, kind, *slot).state() == State::Free;
+        (0..layout.slots(kind)).filter(is_free)
     }
 
     /// What the page says of the index.

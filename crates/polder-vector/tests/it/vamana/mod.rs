@@ -2,5 +2,6 @@
 
 mod bad_input;
 mod fields;
+mod load;
 mod searches;
 mod sift;
