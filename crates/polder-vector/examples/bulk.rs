@@ -65,7 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             search(&pool, &index, queries, &farthest)?;
             seconds.push(built.seconds);
         }
-        println!("in round {round} by parts {:.1} times as fast", seconds[0] / seconds[1]);
+        println!("in round {round} by parts {:.1} times as fast", seconds[1] / seconds[0]);
     }
     Ok(())
 }

@@ -8,6 +8,17 @@ use crate::node_id::NodeId;
 use crate::options::IndexOptions;
 use crate::search::{Answer, Search};
 
+/// How far a load has come.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Loading<'a> {
+    /// These vectors are in the index since the last time, each with its label and where it lies; none, if
+    /// they are being ordered.
+    Placed(&'a [(u64, NodeId)]),
+    /// All are, and this share of them is linked, from 0 to 1.
+    Linked(f64),
+}
+
 /// A vector index: its vectors, each with a label, and those nearest to any vector. Each method is that
 /// of the same name of the index.
 pub trait VectorIndex: Send + Sync {
@@ -31,6 +42,28 @@ pub trait VectorIndex: Send + Sync {
     /// # Errors
     /// Those of a vector that is not one of the index, and those of the pool.
     fn insert(&self, label: u64, vector: VectorRef<'_>) -> Result<NodeId, VectorError>;
+
+    /// Inserts many vectors, each with a label, by so many threads, with about so many bytes of memory beside
+    /// the pool's, as [`VamanaIndex::bulk_load`](crate::VamanaIndex::bulk_load) does; an index that knows
+    /// no better way inserts one after the other. Whether it came to its end.
+    ///
+    /// # Errors
+    /// Those of inserts.
+    fn bulk_load(
+        &self,
+        vectors: &mut dyn Iterator<Item = (u64, VectorBuf)>,
+        _threads: usize,
+        _memory_bytes: usize,
+        progress: &mut dyn FnMut(Loading<'_>) -> bool,
+    ) -> Result<bool, VectorError> {
+        for (label, vector) in vectors {
+            let node = self.insert(label, vector.view())?;
+            if !progress(Loading::Placed(&[(label, node)])) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
 
     /// Removes the vector that lies there, if it has this label. Whether it has.
     ///

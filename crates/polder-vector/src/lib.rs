@@ -68,7 +68,7 @@ pub use error::VectorError;
 pub use half;
 pub use hnsw::{HnswIndex, NearestIter};
 pub use hosted::{NewIndex, VectorStructure};
-pub use index::VectorIndex;
+pub use index::{Loading, VectorIndex};
 pub use ivf::IvfIndex;
 pub use many::search_many;
 pub use metric::Metric;
@@ -78,7 +78,7 @@ pub use polder_structure::{Fault, Report};
 pub use probe::{Probe, Probed};
 pub use roaring;
 pub use search::{Answer, Filter, Found, Search};
-pub use vamana::{Loading, VamanaIndex};
+pub use vamana::VamanaIndex;
 pub use vectors::VectorShape;
 
 use polder_pool::KindOps;

@@ -41,6 +41,7 @@ use super::slots::{SlotPage, SlotPageMut, State};
 use super::{Core, VamanaIndex};
 use crate::element::VectorBuf;
 use crate::error::VectorError;
+use crate::index::Loading;
 use crate::near::order_of;
 use crate::node_id::NodeId;
 use crate::share::share;
@@ -51,17 +52,6 @@ const GROUP_PAGES: usize = 8;
 const GROUP: usize = 128;
 /// Vectors of a run, at least.
 const LEAST: usize = 256;
-
-/// How far a load has come.
-#[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
-pub enum Loading<'a> {
-    /// These vectors are in the index since the last time, each with its label and where it lies; none, if
-    /// they are being ordered.
-    Placed(&'a [(u64, NodeId)]),
-    /// All are, and this share of them is linked, from 0 to 1.
-    Linked(f64),
-}
 
 /// A vector that is to be placed.
 struct New {

@@ -120,7 +120,7 @@ use polder_structure::page::broken;
 
 use crate::element::{VectorBuf, VectorRef};
 use crate::error::VectorError;
-use crate::index::VectorIndex;
+use crate::index::{Loading, VectorIndex};
 use crate::node_id::NodeId;
 use crate::options::{IndexOptions, VamanaOptions};
 use crate::search::{Answer, Search};
@@ -128,7 +128,6 @@ use crate::vectors::{Distances, Vector};
 pub(crate) use alone::{told_by, vectors_in};
 use code::Coder;
 use layout::{Kind, Layout};
-pub use load::Loading;
 use meta::{Centre, Entry};
 use slots::{Slot, SlotPage, State};
 
@@ -419,6 +418,16 @@ impl<T: Translation> VectorIndex for VamanaIndex<T> {
 
     fn insert(&self, label: u64, vector: VectorRef<'_>) -> Result<NodeId, VectorError> {
         VamanaIndex::insert(self, label, vector)
+    }
+
+    fn bulk_load(
+        &self,
+        vectors: &mut dyn Iterator<Item = (u64, VectorBuf)>,
+        threads: usize,
+        memory_bytes: usize,
+        progress: &mut dyn FnMut(Loading<'_>) -> bool,
+    ) -> Result<bool, VectorError> {
+        VamanaIndex::bulk_load(self, vectors, threads, memory_bytes, progress)
     }
 
     fn remove(&self, label: u64, node: NodeId) -> Result<bool, VectorError> {

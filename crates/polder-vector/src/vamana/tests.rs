@@ -94,6 +94,25 @@ fn all_pages_of_codes_are_known() {
     assert_eq!(index.check(&mut |_| true).unwrap().faults, []);
 }
 
+/// Vectors that are placed one behind the other are near each other, in whichever order they came.
+#[test]
+fn near_vectors_are_placed_together() {
+    let (_pool, index, _) = index(0);
+    let mut random = fastrand::Rng::with_seed(4);
+    let vectors: Vec<[f32; 2]> = (0..1000).map(|_| [random.f32(), random.f32()]).collect();
+    let mut placed = Vec::new();
+    let is_loaded = index.bulk_load((0..).zip(&vectors), 2, 1 << 20, &mut |loading| {
+        if let Loading::Placed(these) = loading {
+            placed.extend(these.iter().map(|(label, _)| vectors[*label as usize]));
+        }
+        true
+    });
+    assert!(is_loaded.unwrap());
+    let length = |one: &[f32; 2], other: &[f32; 2]| (one[0] - other[0]).hypot(one[1] - other[1]);
+    let sum = |all: &[[f32; 2]]| all.windows(2).map(|two| length(&two[0], &two[1])).sum::<f32>();
+    assert!(10.0 * sum(&placed) < sum(&vectors), "{} and {}", sum(&placed), sum(&vectors));
+}
+
 /// What was removed is not salvaged, also if its removal was cut off.
 #[test]
 fn a_node_that_is_leaving_is_not_told() {

@@ -19,7 +19,7 @@ use polder_pool::bytes::PageBuf;
 use polder_testkit::Random;
 use polder_vector::{
     ElementKind, HnswOptions, IndexOptions, IvfOptions, Metric, NewIndex, NodeId, Search,
-    VamanaOptions, VectorError, VectorShape, VectorStructure,
+    VamanaOptions, VectorBuf, VectorError, VectorShape, VectorStructure,
 };
 
 use crate::stack::Stacks;
@@ -78,6 +78,7 @@ macro_rules! tests {
 tests!(
     one_is_there_again_on_every_translation,
     what_was_acknowledged_outlives_every_moment_of_changes,
+    a_load_goes_on_after_every_moment,
     damage_is_named_and_hides_no_other,
     a_salvage_needs_no_first_page_and_loses_what_was_in_lost_pages,
     an_index_of_which_no_page_is_left_is_told_as_lost,
@@ -389,6 +390,47 @@ fn one_outlives_each_of_its_pages(of: IndexOptions) {
             assert_eq!(told, of, "each list has vectors");
         });
     }
+}
+
+/// Loads the vectors of these labels.
+fn load(index: &Index, labels: impl Iterator<Item = u64>, progress: &mut dyn FnMut() -> bool) {
+    let mut vectors = labels.map(|label| (label, VectorBuf::from(&vector(label))));
+    index.write(|index| index.bulk_load(&mut vectors, 2, 0, &mut |_| progress())).unwrap();
+}
+
+/// Whatever a crash leaves of a load is sound, and what it lacks can be loaded.
+fn a_load_goes_on_after_every_moment(of: IndexOptions) {
+    let disks = disk();
+    let store = disks.open(options()).unwrap();
+    let index = store.create_structure_with::<VectorStructure>(NAME, &new(of)).unwrap();
+    let (mut random, mut moments, mut told) = (Random::new(1), Vec::new(), 0);
+    load(&index, 0..500, &mut || {
+        told += 1;
+        if random.below(told / 20 + 20) == 0 {
+            // What it has logged so far is durable, or what chance has made so.
+            if random.chance(0.5) {
+                store.flush().unwrap();
+            }
+            let seed = random.next_u64();
+            moments.push(if random.chance(0.5) { disks.kill(seed) } else { disks.crash(seed) });
+        }
+        true
+    });
+    moments.push(disks.crash(2));
+    let mut parts = 0;
+    for disks in moments {
+        let store = disks.open(options()).unwrap();
+        assert_sound(&store);
+        let Ok(index) = store.structure::<VectorStructure>(NAME) else { continue };
+        let mut there = BTreeSet::new();
+        let see = &mut |label, _| there.insert(label);
+        index.read(|index| index.for_each(see)).unwrap();
+        parts += usize::from(!there.is_empty() && there.len() < 500);
+        load(&index, (0..500).filter(|label| !there.contains(label)), &mut || true);
+        assert_has(&index, 0..500);
+        assert_sound(&store);
+    }
+    assert!(parts > 0, "no load was cut off");
 }
 
 /// What each page of the index has that lies in a data file: its place, its kind, and its labels.

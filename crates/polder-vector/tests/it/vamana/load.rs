@@ -328,6 +328,38 @@ fn an_old_graph_is_refreshed() {
     assert!(after >= before && after >= 990, "{before}, then {after}");
 }
 
+/// Whoever links what was there says nothing of what is placed meanwhile, also if others have linked that, and
+/// as many groups are placed again.
+#[test]
+fn what_is_placed_meanwhile_is_not_said_to_be_linked() {
+    let (_pool, index) = new_small::<Steered, Array>(&disk(), PageSize::MIN, l2(DIMENSIONS), 4);
+    let mut label = 0;
+    let mut place = || {
+        let vectors: Vec<_> = (label..label + 3).map(|label| (label, [0.5; DIMENSIONS])).collect();
+        label += 3;
+        let given = vectors.iter().map(|(label, vector)| (*label, vector));
+        let is_placed = |loading: Loading<'_>| matches!(loading, Loading::Placed(&[_, ..]));
+        assert!(!index.bulk_load(given, 1, 0, &mut |loading| !is_placed(loading)).unwrap());
+    };
+    place();
+    assert!(!index.is_linked().unwrap());
+    for is_linked_by_others in [false, true] {
+        let mut is_first = true;
+        let linked = index.relink_all(1, 0, &mut |_| {
+            if std::mem::take(&mut is_first) {
+                if is_linked_by_others {
+                    assert!(index.relink_all(1, 0, &mut |_| true).unwrap());
+                }
+                place();
+            }
+            true
+        });
+        assert!(linked.unwrap() && !index.is_linked().unwrap());
+    }
+    assert!(index.relink_all(1, 0, &mut |_| true).unwrap() && index.is_linked().unwrap());
+    assert_sound(&index, 9);
+}
+
 #[test]
 fn few_vectors_and_none() {
     for count in [0, 1, 2, 3, 130] {
