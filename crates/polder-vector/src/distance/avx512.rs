@@ -1,4 +1,4 @@
-//! For processors of x86-64 with AVX-512.
+//! For processors of x86-64 with AVX512.
 
 use std::arch::x86_64::*;
 

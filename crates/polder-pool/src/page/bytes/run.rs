@@ -110,12 +110,12 @@ impl<'a> Run<'a> {
     /// The 64 bytes from `at` on.
     ///
     /// # Safety
-    /// The processor has AVX-512. (Code that is compiled for it may call this as any function.)
+    /// The processor has AVX512. (Code that is compiled for it may call this as any function.)
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub fn load_512(self, at: usize) -> std::arch::x86_64::__m512i {
-        // SAFETY: 64 bytes are mapped at `at`; the caller runs where there is AVX-512.
+        // SAFETY: 64 bytes are mapped at `at`; the caller runs where there is AVX512.
         unsafe { raw::load_512(self.at(at)) }
     }
 
@@ -148,13 +148,13 @@ impl<'a> Run<'a> {
     /// The first 256 bytes in four registers, and what is behind them, as [`Run::split_4x128`].
     ///
     /// # Safety
-    /// The processor has AVX-512. (Code that is compiled for it may call this as any function.)
+    /// The processor has AVX512. (Code that is compiled for it may call this as any function.)
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub fn split_4x512(self) -> Option<([std::arch::x86_64::__m512i; 4], Run<'a>)> {
         let rest = self.behind(256)?;
-        // SAFETY: there are 256 bytes; the caller runs where there is AVX-512.
+        // SAFETY: there are 256 bytes; the caller runs where there is AVX512.
         Some((unsafe { raw::load_4x512(self.first.as_ptr()) }, rest))
     }
 
