@@ -14,15 +14,12 @@ fn words(bytes: &[u8]) -> Vec<u64> {
 
 /// All kernels for these that this processor can run.
 fn kernels(element: ElementKind, sum: Sum) -> Vec<Kernel> {
-    let mut kernels = vec![Kernel(portable::kernel(element, sum))];
+    let portable = Some(portable::kernel(element, sum));
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    kernels.extend(
-        [avx2::kernel(element, sum), avx512::kernel(element, sum)]
-            .into_iter()
-            .flatten()
-            .map(Kernel),
-    );
-    kernels
+    let others = [avx2::kernel(element, sum), avx512::kernel(element, sum)];
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let others = [];
+    [portable].into_iter().chain(others).flatten().map(Kernel).collect()
 }
 
 /// What each kernel sums up.
