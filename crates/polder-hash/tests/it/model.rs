@@ -79,18 +79,7 @@ fn lives<T: Translation>() {
     life::<T>(PageSize::MAX, KeyShape::Short, longest(PageSize::MAX), 500);
 }
 
-test_with!(
-    lives:
-    array: Array,
-    direct: Direct,
-    hash: Hash,
-    open: Open,
-    predictive: Predictive,
-    simd: Simd,
-    swizzle: Swizzle,
-    array_swizzled: ArraySwizzled,
-    vm: Vm,
-);
+test_with!(lives);
 
 /// Its frames are pages of 2 MiB that nothing leaves.
 #[test]

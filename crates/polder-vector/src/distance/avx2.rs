@@ -13,17 +13,7 @@ pub(super) fn kernel(element: ElementKind, sum: Sum) -> Option<unsafe fn(Run<'_>
         && is_x86_feature_detected!("fma")
         && is_x86_feature_detected!("f16c")
         && is_x86_feature_detected!("popcnt");
-    is_here.then_some(match (element, sum) {
-        (ElementKind::F32, Sum::Products) => products_f32,
-        (ElementKind::F32, _) => differences_f32,
-        (ElementKind::F16, Sum::Products) => products_f16,
-        (ElementKind::F16, _) => differences_f16,
-        (ElementKind::Bf16, Sum::Products) => products_bf16,
-        (ElementKind::Bf16, _) => differences_bf16,
-        (ElementKind::I8, Sum::Products) => products_i8,
-        (ElementKind::I8, _) => differences_i8,
-        (ElementKind::Bit, _) => different_bits,
-    })
+    is_here.then_some(kernel_for!(element, sum))
 }
 
 /// The kernel for numbers of codes, if the processor has what it needs.
@@ -35,63 +25,31 @@ pub(super) fn kernel_of_codes(bits: usize) -> Option<unsafe fn(Run<'_>, Run<'_>)
     })
 }
 
-/// Numbers in a register of floats.
-const LANES: usize = 8;
-/// Registers that are summed independently of each other: the latency of an addition, times those
-/// that are begun in one cycle.
-const SUMS: usize = 4;
-
-/// For each kind of floats: how four registers of them are loaded, and each becomes eight f32. The last
-/// ones are cut off by a mask, since what lies behind a vector is not zero.
+/// For each kind of floats: how a register of them becomes one of f32.
 macro_rules! floats {
-    ($bytes:literal, $load:ident, $split:ident, $to_f32:expr, $products:ident, $differences:ident) => {
-        #[target_feature(enable = "avx2,fma,f16c")]
-        fn $products(one: Run<'_>, other: Run<'_>) -> f32 {
-            floats!(one, other, $bytes, $load, $split, $to_f32, |sum, a, b| {
-                _mm256_fmadd_ps(a, b, sum)
-            })
-        }
-
-        #[target_feature(enable = "avx2,fma,f16c")]
-        fn $differences(one: Run<'_>, other: Run<'_>) -> f32 {
-            floats!(one, other, $bytes, $load, $split, $to_f32, |sum, a, b| {
-                let difference = _mm256_sub_ps(a, b);
+    (
+        $products:ident, $differences:ident,
+        $bytes:literal by $load:ident $split:ident $cut:ident, $to_f32:expr
+    ) => {
+        kernel!(
+            $products, "avx2,fma,f16c",
+            $bytes by $load $split $cut, _mm256_setzero_ps _mm256_add_ps total,
+            |sum, a, b| _mm256_fmadd_ps($to_f32(a), $to_f32(b), sum)
+        );
+        kernel!(
+            $differences, "avx2,fma,f16c",
+            $bytes by $load $split $cut, _mm256_setzero_ps _mm256_add_ps total,
+            |sum, a, b| {
+                let difference = _mm256_sub_ps($to_f32(a), $to_f32(b));
                 _mm256_fmadd_ps(difference, difference, sum)
-            })
-        }
-    };
-    ($one:ident, $other:ident, $bytes:literal, $load:ident, $split:ident, $to_f32:expr, |$sum:ident, $a:ident, $b:ident| $step:expr) => {{
-        let (mut one, mut other) = ($one, $other);
-        let mut sums = [_mm256_setzero_ps(); SUMS];
-        while let Some((ones, one_rest)) = one.$split()
-            && let Some((others, other_rest)) = other.$split()
-        {
-            for i in 0..SUMS {
-                let ($sum, $a, $b) = (sums[i], $to_f32(ones[i]), $to_f32(others[i]));
-                sums[i] = $step;
             }
-            (one, other) = (one_rest, other_rest);
-        }
-        let end = one.len().min(other.len());
-        let mut at = 0;
-        while at < end {
-            let mask = first((end - at) / $bytes);
-            let ($sum, $a, $b) = (
-                sums[0],
-                _mm256_and_ps($to_f32(one.$load(at)), mask),
-                _mm256_and_ps($to_f32(other.$load(at)), mask),
-            );
-            sums[0] = $step;
-            at += $bytes * LANES;
-        }
-        let [a, b, c, d] = sums;
-        total(_mm256_add_ps(_mm256_add_ps(a, b), _mm256_add_ps(c, d)))
-    }};
+        );
+    };
 }
 
-floats!(4, load_256, split_4x256, _mm256_castsi256_ps, products_f32, differences_f32);
-floats!(2, load_128, split_4x128, _mm256_cvtph_ps, products_f16, differences_f16);
-floats!(2, load_128, split_4x128, bf16_to_f32, products_bf16, differences_bf16);
+floats!(products_f32, differences_f32, 32 by load_256 split_4x256 cut_256, _mm256_castsi256_ps);
+floats!(products_f16, differences_f16, 16 by load_128 split_4x128 cut_128, _mm256_cvtph_ps);
+floats!(products_bf16, differences_bf16, 16 by load_128 split_4x128 cut_128, bf16_to_f32);
 
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -99,12 +57,42 @@ fn bf16_to_f32(numbers: __m128i) -> __m256 {
     _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(numbers)))
 }
 
-/// All bits of the first `count` lanes.
+/// For bytes: they become numbers of two bytes, whose products are added in pairs. A lane has an eighth of
+/// all: of the longest vectors that fit a page, 2^13 of at most 2^16 each.
+macro_rules! bytes {
+    ($name:ident, |$a:ident, $b:ident| $pairs:expr) => {
+        kernel!(
+            $name, "avx2",
+            16 by load_128 split_4x128 cut_128, _mm256_setzero_si256 _mm256_add_epi32 total_epi32,
+            |sum, a, b| {
+                let ($a, $b) = (_mm256_cvtepi8_epi16(a), _mm256_cvtepi8_epi16(b));
+                _mm256_add_epi32(sum, $pairs)
+            }
+        );
+    };
+}
+
+bytes!(products_i8, |a, b| _mm256_madd_epi16(a, b));
+bytes!(differences_i8, |a, b| {
+    let difference = _mm256_sub_epi16(a, b);
+    _mm256_madd_epi16(difference, difference)
+});
+
+/// The first `bytes` of a register, a multiple of four, and zeros.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn first(count: usize) -> __m256 {
-    let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(count.min(LANES) as i32), lanes))
+fn cut_256(register: __m256i, bytes: usize) -> __m256i {
+    let lanes = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
+    let mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(bytes.min(32) as i32), lanes);
+    _mm256_and_si256(register, mask)
+}
+
+/// The first `bytes` of a register, and zeros.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn cut_128(register: __m128i, bytes: usize) -> __m128i {
+    let lanes = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    _mm_and_si128(register, _mm_cmpgt_epi8(_mm_set1_epi8(bytes.min(16) as i8), lanes))
 }
 
 #[inline]
@@ -115,55 +103,14 @@ fn total(sums: __m256) -> f32 {
     _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
 }
 
-/// Sixteen bytes a register, as numbers of two bytes, whose products are added in pairs. A lane has an
-/// eighth of them: of the longest vectors that fit a page, 2^13 of at most 2^16 each.
-macro_rules! bytes {
-    ($name:ident, |$a:ident, $b:ident| $pairs:expr) => {
-        #[target_feature(enable = "avx2")]
-        fn $name(one: Run<'_>, other: Run<'_>) -> f32 {
-            let (mut one, mut other) = (one, other);
-            let mut sums = [_mm256_setzero_si256(); 2];
-            while let Some((ones, one_rest)) = one.split_4x128()
-                && let Some((others, other_rest)) = other.split_4x128()
-            {
-                for i in 0..4 {
-                    let $a = _mm256_cvtepi8_epi16(ones[i]);
-                    let $b = _mm256_cvtepi8_epi16(others[i]);
-                    sums[i % 2] = _mm256_add_epi32(sums[i % 2], $pairs);
-                }
-                (one, other) = (one_rest, other_rest);
-            }
-            let end = one.len().min(other.len());
-            let mut at = 0;
-            while at < end {
-                let mask = first_bytes(end - at);
-                let $a = _mm256_cvtepi8_epi16(_mm_and_si128(one.load_128(at), mask));
-                let $b = _mm256_cvtepi8_epi16(_mm_and_si128(other.load_128(at), mask));
-                sums[0] = _mm256_add_epi32(sums[0], $pairs);
-                at += 16;
-            }
-            let sum = _mm256_add_epi32(sums[0], sums[1]);
-            let (low, high) = (_mm256_castsi256_si128(sum), _mm256_extracti128_si256::<1>(sum));
-            let four = _mm256_add_epi64(_mm256_cvtepi32_epi64(low), _mm256_cvtepi32_epi64(high));
-            let (low, high) = (_mm256_castsi256_si128(four), _mm256_extracti128_si256::<1>(four));
-            let two = _mm_add_epi64(low, high);
-            (_mm_cvtsi128_si64(two) + _mm_extract_epi64::<1>(two)) as f32
-        }
-    };
-}
-
-bytes!(products_i8, |a, b| _mm256_madd_epi16(a, b));
-bytes!(differences_i8, |a, b| {
-    let difference = _mm256_sub_epi16(a, b);
-    _mm256_madd_epi16(difference, difference)
-});
-
-/// All bits of the first `count` bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn first_bytes(count: usize) -> __m128i {
-    let bytes = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    _mm_cmpgt_epi8(_mm_set1_epi8(count.min(16) as i8), bytes)
+fn total_epi32(sums: __m256i) -> f32 {
+    let (low, high) = (_mm256_castsi256_si128(sums), _mm256_extracti128_si256::<1>(sums));
+    let four = _mm256_add_epi64(_mm256_cvtepi32_epi64(low), _mm256_cvtepi32_epi64(high));
+    let (low, high) = (_mm256_castsi256_si128(four), _mm256_extracti128_si256::<1>(four));
+    let two = _mm_add_epi64(low, high);
+    (_mm_cvtsi128_si64(two) + _mm_extract_epi64::<1>(two)) as f32
 }
 
 /// Sixteen bytes of a code at a time: 32 numbers of it are unpacked at once, the first of them into the

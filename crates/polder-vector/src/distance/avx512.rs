@@ -13,54 +13,8 @@ pub(super) fn kernel(element: ElementKind, sum: Sum) -> Option<unsafe fn(Run<'_>
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vl");
     let counts_bits = is_x86_feature_detected!("avx512vpopcntdq");
-    Some(match (element, sum) {
-        _ if !is_here => return None,
-        (ElementKind::F32, Sum::Products) => products_f32,
-        (ElementKind::F32, _) => differences_f32,
-        (ElementKind::F16, Sum::Products) => products_f16,
-        (ElementKind::F16, _) => differences_f16,
-        (ElementKind::Bf16, Sum::Products) => products_bf16,
-        (ElementKind::Bf16, _) => differences_bf16,
-        (ElementKind::I8, Sum::Products) => products_i8,
-        (ElementKind::I8, _) => differences_i8,
-        (ElementKind::Bit, _) if counts_bits => different_bits,
-        (ElementKind::Bit, _) => return None,
-    })
-}
-
-/// A kernel that sums up what a step makes of two registers and a sum. Four registers of each vector are
-/// loaded at once, and have sums of their own, none of which waits for another one. Of the last register
-/// those bytes count that are the vector's, since what lies behind it is not zero.
-macro_rules! kernel {
-    (
-        $name:ident, $features:literal,
-        $bytes:literal by $load:ident $split:ident $cut:ident,
-        $zero:ident $add:ident $total:ident,
-        |$sum:ident, $a:ident, $b:ident| $step:expr
-    ) => {
-        #[target_feature(enable = $features)]
-        fn $name(one: Run<'_>, other: Run<'_>) -> f32 {
-            let (mut one, mut other) = (one, other);
-            let mut sums = [$zero(); 4];
-            while let Some((ones, one_rest)) = one.$split()
-                && let Some((others, other_rest)) = other.$split()
-            {
-                for i in 0..4 {
-                    let ($sum, $a, $b) = (sums[i], ones[i], others[i]);
-                    sums[i] = $step;
-                }
-                (one, other) = (one_rest, other_rest);
-            }
-            let end = one.len().min(other.len());
-            for (i, at) in (0..end).step_by($bytes).enumerate() {
-                let ($a, $b) = ($cut(one.$load(at), end - at), $cut(other.$load(at), end - at));
-                let $sum = sums[i];
-                sums[i] = $step;
-            }
-            let [a, b, c, d] = sums;
-            $total($add($add(a, b), $add(c, d)))
-        }
-    };
+    let is_here = is_here && (counts_bits || element != ElementKind::Bit);
+    is_here.then_some(kernel_for!(element, sum))
 }
 
 /// For each kind of floats: how a register of them becomes one of f32.

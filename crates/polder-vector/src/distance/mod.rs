@@ -5,6 +5,63 @@
 //! out once, when an index is opened ([`Kernel::of`]); `portable.rs` says what each of them computes,
 //! and tests compare the others with it.
 
+/// Which kernel of a module is the one for a kind of numbers and what is summed.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+macro_rules! kernel_for {
+    ($element:expr, $sum:expr) => {
+        match ($element, $sum) {
+            (ElementKind::F32, Sum::Products) => products_f32,
+            (ElementKind::F32, _) => differences_f32,
+            (ElementKind::F16, Sum::Products) => products_f16,
+            (ElementKind::F16, _) => differences_f16,
+            (ElementKind::Bf16, Sum::Products) => products_bf16,
+            (ElementKind::Bf16, _) => differences_bf16,
+            (ElementKind::I8, Sum::Products) => products_i8,
+            (ElementKind::I8, _) => differences_i8,
+            (ElementKind::Bit, _) => different_bits,
+        }
+    };
+}
+
+/// A kernel that sums up what a step makes of two registers and a sum. Four registers of each vector are
+/// loaded at once, and have sums of their own, none of which waits for another one. Of the last register
+/// those bytes count that are the vector's, since what lies behind it is not zero.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+macro_rules! kernel {
+    (
+        $name:ident, $features:literal,
+        $bytes:literal by $load:ident $split:ident $cut:ident,
+        $zero:ident $add:ident $total:ident,
+        |$sum:ident, $a:ident, $b:ident| $step:expr
+    ) => {
+        #[target_feature(enable = $features)]
+        fn $name(one: Run<'_>, other: Run<'_>) -> f32 {
+            let (mut one, mut other) = (one, other);
+            let mut sums = [$zero(); 4];
+            while let Some((ones, one_rest)) = one.$split()
+                && let Some((others, other_rest)) = other.$split()
+            {
+                for i in 0..4 {
+                    let ($sum, $a, $b) = (sums[i], ones[i], others[i]);
+                    sums[i] = $step;
+                }
+                (one, other) = (one_rest, other_rest);
+            }
+            let end = one.len().min(other.len());
+            for (i, at) in (0..end).step_by($bytes).enumerate() {
+                let ($a, $b) = match end - at {
+                    left @ 1..$bytes => ($cut(one.$load(at), left), $cut(other.$load(at), left)),
+                    _ => (one.$load(at), other.$load(at)),
+                };
+                let $sum = sums[i];
+                sums[i] = $step;
+            }
+            let [a, b, c, d] = sums;
+            $total($add($add(a, b), $add(c, d)))
+        }
+    };
+}
+
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod avx2;
 #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! 1  some are drawn as pivots, the one nearest to the centre of the index before all others
-//! 2  each vector goes to the cell of the pivot that is nearest
-//! 3  from the first pivot on, the next one is the nearest that is left
+//! 2  from the first pivot on, the next one is the nearest that is left
+//! 3  each vector goes to the cell of the pivot that is nearest
 //! 4  in a cell, from its pivot on, the same
 //! ```
 
@@ -34,11 +34,12 @@ impl Core {
         go_on: &mut dyn FnMut(usize) -> bool,
     ) -> Option<Vec<u32>> {
         let cells = vectors.len().div_ceil(OF_A_CELL).min(MOST_CELLS);
+        // 1
         let (mut random, mut pivots) = (Numbers::default(), vec![first as u32]);
         pivots.extend((1..cells).map(|_| random.below(vectors.len()) as u32));
-        // 3
-        self.chain(vectors, &mut pivots);
         // 2
+        self.chain(vectors, &mut pivots);
+        // 3
         let cell_of: Vec<AtomicU32> = vectors.iter().map(|_| AtomicU32::new(0)).collect();
         let assign = |(): &mut (), number: usize| -> Result<(), Infallible> {
             let distance = |pivot: &u32| order_of(self.between(vectors, number, *pivot as usize));

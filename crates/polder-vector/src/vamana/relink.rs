@@ -11,8 +11,8 @@
 //! 5  one edit: all are linked (VAMANA-8)
 //! ```
 //!
-//! Where all vectors are in memory at once they are one part, and are linked twice. Where those of a part are too many they are
-//! several, as they lie in the file.
+//! Where all vectors are in memory at once they are one part, and are linked twice. Where those of a part are
+//! too many they are several, as they lie in the file.
 //!
 //! Nothing tells how far it has come, and nothing need: each edit of step 4 leaves lists that lead to more of
 //! what is near than before. So it may end anywhere, and be made again from its beginning, also of an index
@@ -119,9 +119,10 @@ impl Work<'_> {
 
 impl<T: Translation> VamanaIndex<T> {
     /// Finds links for all vectors anew, beside those that they have, by so many threads, with about so many
-    /// bytes of memory beside the pool's. But it takes memory for some hundred vectors at least, for the
-    /// numbers of all pages, and for those of each part: at most 32 bytes for a vector. It completes a load that was cut off ([`VamanaIndex::bulk_load`]), and refreshes a graph that was
-    /// changed much. Whether it came to its end.
+    /// bytes of memory beside the pool's; and at least with memory for some hundred vectors, for the numbers of
+    /// all pages and for those of each part, which are 32 bytes for a vector at most. It completes a load that
+    /// was cut off ([`VamanaIndex::bulk_load`]), and refreshes a graph that was changed much. Whether it came
+    /// to its end.
     ///
     /// `progress` is told which share is done, from 0 to 1, and stops it by returning false. The index is as
     /// sound then as before, and what was linked stays so. Others may change and search it meanwhile.

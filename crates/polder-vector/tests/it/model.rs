@@ -253,18 +253,7 @@ macro_rules! tests_of {
                 super::life::<$family, T>();
             }
 
-            test_with!(
-                life:
-                array: Array,
-                direct: Direct,
-                hash: Hash,
-                open: Open,
-                predictive: Predictive,
-                simd: Simd,
-                swizzle: Swizzle,
-                array_swizzled: ArraySwizzled,
-                vm: Vm,
-            );
+            test_with!(life);
 
             #[test]
             fn vectors_of_all_elements_by_all_metrics() {

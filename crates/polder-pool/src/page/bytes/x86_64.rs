@@ -54,102 +54,46 @@ unsafe fn load_128(at: *const u8) -> __m128i {
     word
 }
 
-/// Among instructions of AVX one that is none of them is slow.
-#[inline]
-#[target_feature(enable = "avx")]
-pub(super) unsafe fn load_128_by_avx(at: *const u8) -> __m128i {
-    let word;
-    // SAFETY: the caller promises 16 mapped bytes.
-    unsafe {
-        asm!("vmovups {}, xmmword ptr [{}]", out(xmm_reg) word, in(reg) at,
-            options(nostack, preserves_flags, readonly));
-    }
-    word
+/// Loads of one register of this size, and of four that lie behind each other. (Among instructions of AVX one
+/// that is none of them is slow, so that there are some for 16 bytes as well.)
+macro_rules! loads {
+    ($one:ident, $four:ident, $feature:literal, $register:ty, $class:ident, $word:literal, $bytes:literal) => {
+        #[inline]
+        #[target_feature(enable = $feature)]
+        pub(super) unsafe fn $one(at: *const u8) -> $register {
+            let word;
+            // SAFETY: the caller promises the bytes of a register, mapped.
+            unsafe {
+                asm!(concat!("vmovups {}, ", $word, " ptr [{}]"), out($class) word, in(reg) at,
+                    options(nostack, preserves_flags, readonly));
+            }
+            word
+        }
+
+        #[inline]
+        #[target_feature(enable = $feature)]
+        pub(super) unsafe fn $four(at: *const u8) -> [$register; 4] {
+            let (a, b, c, d);
+            // SAFETY: the caller promises the bytes of four registers, mapped.
+            unsafe {
+                asm!(
+                    concat!("vmovups {a}, ", $word, " ptr [{at}]"),
+                    concat!("vmovups {b}, ", $word, " ptr [{at} + ", $bytes, "]"),
+                    concat!("vmovups {c}, ", $word, " ptr [{at} + 2 * ", $bytes, "]"),
+                    concat!("vmovups {d}, ", $word, " ptr [{at} + 3 * ", $bytes, "]"),
+                    at = in(reg) at,
+                    a = out($class) a, b = out($class) b, c = out($class) c, d = out($class) d,
+                    options(nostack, preserves_flags, readonly)
+                );
+            }
+            [a, b, c, d]
+        }
+    };
 }
 
-#[inline]
-#[target_feature(enable = "avx")]
-pub(super) unsafe fn load_256(at: *const u8) -> __m256i {
-    let word;
-    // SAFETY: the caller promises 32 mapped bytes.
-    unsafe {
-        asm!("vmovups {}, ymmword ptr [{}]", out(ymm_reg) word, in(reg) at,
-            options(nostack, preserves_flags, readonly));
-    }
-    word
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-pub(super) unsafe fn load_512(at: *const u8) -> __m512i {
-    let word;
-    // SAFETY: the caller promises 64 mapped bytes.
-    unsafe {
-        asm!("vmovups {}, zmmword ptr [{}]", out(zmm_reg) word, in(reg) at,
-            options(nostack, preserves_flags, readonly));
-    }
-    word
-}
-
-/// The 64 bytes from `at` on.
-#[inline]
-#[target_feature(enable = "avx")]
-pub(super) unsafe fn load_4x128(at: *const u8) -> [__m128i; 4] {
-    let (a, b, c, d);
-    // SAFETY: the caller promises 64 mapped bytes.
-    unsafe {
-        asm!(
-            "vmovups {a}, xmmword ptr [{at}]",
-            "vmovups {b}, xmmword ptr [{at} + 16]",
-            "vmovups {c}, xmmword ptr [{at} + 32]",
-            "vmovups {d}, xmmword ptr [{at} + 48]",
-            at = in(reg) at,
-            a = out(xmm_reg) a, b = out(xmm_reg) b, c = out(xmm_reg) c, d = out(xmm_reg) d,
-            options(nostack, preserves_flags, readonly)
-        );
-    }
-    [a, b, c, d]
-}
-
-/// The 128 bytes from `at` on.
-#[inline]
-#[target_feature(enable = "avx")]
-pub(super) unsafe fn load_4x256(at: *const u8) -> [__m256i; 4] {
-    let (a, b, c, d);
-    // SAFETY: the caller promises 128 mapped bytes.
-    unsafe {
-        asm!(
-            "vmovups {a}, ymmword ptr [{at}]",
-            "vmovups {b}, ymmword ptr [{at} + 32]",
-            "vmovups {c}, ymmword ptr [{at} + 64]",
-            "vmovups {d}, ymmword ptr [{at} + 96]",
-            at = in(reg) at,
-            a = out(ymm_reg) a, b = out(ymm_reg) b, c = out(ymm_reg) c, d = out(ymm_reg) d,
-            options(nostack, preserves_flags, readonly)
-        );
-    }
-    [a, b, c, d]
-}
-
-/// The 256 bytes from `at` on.
-#[inline]
-#[target_feature(enable = "avx512f")]
-pub(super) unsafe fn load_4x512(at: *const u8) -> [__m512i; 4] {
-    let (a, b, c, d);
-    // SAFETY: the caller promises 256 mapped bytes.
-    unsafe {
-        asm!(
-            "vmovups {a}, zmmword ptr [{at}]",
-            "vmovups {b}, zmmword ptr [{at} + 64]",
-            "vmovups {c}, zmmword ptr [{at} + 128]",
-            "vmovups {d}, zmmword ptr [{at} + 192]",
-            at = in(reg) at,
-            a = out(zmm_reg) a, b = out(zmm_reg) b, c = out(zmm_reg) c, d = out(zmm_reg) d,
-            options(nostack, preserves_flags, readonly)
-        );
-    }
-    [a, b, c, d]
-}
+loads!(load_128_by_avx, load_4x128, "avx", __m128i, xmm_reg, "xmmword", 16);
+loads!(load_256, load_4x256, "avx", __m256i, ymm_reg, "ymmword", 32);
+loads!(load_512, load_4x512, "avx512f", __m512i, zmm_reg, "zmmword", 64);
 
 #[inline(always)]
 unsafe fn store_128(at: *mut u8, word: __m128i) {

@@ -83,18 +83,7 @@ fn life<T: Translation>() {
     drop(pool);
 }
 
-test_with!(
-    life:
-    array: Array,
-    direct: Direct,
-    hash: Hash,
-    open: Open,
-    predictive: Predictive,
-    simd: Simd,
-    swizzle: Swizzle,
-    array_swizzled: ArraySwizzled,
-    vm: Vm,
-);
+test_with!(life);
 
 /// How far two vectors are, by the definition.
 fn by_definition(metric: Metric, a: &[f64], b: &[f64]) -> f64 {

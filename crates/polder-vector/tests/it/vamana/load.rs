@@ -85,19 +85,8 @@ fn all_are_found<T: Translation>() {
     assert!(found >= 490, "{found} of 500");
 }
 
-test_with!(
-    all_are_found:
-    array: Array,
-    hash: Hash,
-    open: Open,
-    predictive: Predictive,
-    simd: Simd,
-    swizzle: Swizzle,
-    array_swizzled: ArraySwizzled,
-    vm: Vm,
-    vm_huge: VmHuge,
-    direct: Direct,
-);
+test_with!(all_are_found);
+test_with!(all_are_found: vm_huge: VmHuge);
 
 /// Of every kind of numbers and every distance, and vectors so long that each has a page.
 #[test]
