@@ -1,6 +1,7 @@
 //! What each way of the pool is worth to searches in a graph that is in memory: the translation, huge pages,
 //! reads that hold nothing, and group prefetch (`calico-2026` 6.6). `scripts/vector-ablation` has this take
-//! turns with itself, built for a pool that asks the processor for nothing ahead.
+//! turns with itself, built so that each node is read by itself; as it is built here, searches hold nothing in
+//! either mode.
 //!
 //!     cargo run --release -p polder-vector --example ablation [base.fvecs queries.fvecs mode...]
 //!

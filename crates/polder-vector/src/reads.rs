@@ -1,6 +1,7 @@
 //! Looking at places of many pages at once: those whose pages are in memory one after the other, each asked
 //! of the processor's memory ahead; the pages that are missing by one submission to the device, and as they
-//! come (group prefetch, `calico-2026` 5.1).
+//! come (group prefetch, `calico-2026` 5.1). A build with `--cfg polder_one_by_one` reads each by itself, in the
+//! pool's read mode, to show what that is worth (`scripts/vector-ablation`).
 
 use polder_format::PageId;
 use polder_pool::bytes::PageRef;
@@ -66,6 +67,9 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
         places: &[NodeId],
         look: &mut L,
     ) -> Result<(), PoolError> {
+        if cfg!(polder_one_by_one) {
+            return places.iter().try_for_each(|place| self.look_alone(*place, look, L::see));
+        }
         // An error may have left something.
         self.awaited.clear();
         self.later.clear();
@@ -104,6 +108,9 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
         place: NodeId,
         see: impl FnOnce(PageRef<'_>) -> R,
     ) -> Result<R, Restart> {
+        if cfg!(polder_one_by_one) {
+            return Err(Restart);
+        }
         let page = self.way.visit(self.link(place))?;
         let seen = see(page.page());
         page.validate()?;
@@ -163,9 +170,20 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
     ) -> Result<(), PoolError> {
         // Why it was not there is no matter.
         let _ = self.way.blocked();
+        self.look_alone(place, look, L::see_surely)
+    }
+
+    /// Looks at a place as an operation does that has this one alone.
+    #[inline(always)]
+    fn look_alone<L: Look>(
+        &mut self,
+        place: NodeId,
+        look: &mut L,
+        see: impl Fn(&mut L, PageRef<'_>, NodeId) -> Result<Option<L::Sight>, &'static str>,
+    ) -> Result<(), PoolError> {
         let seen = self.space.run(L::HINT, |attempt| {
             let page = self.space.page(attempt, place.page())?;
-            let seen = look.see_surely(page.page(), place);
+            let seen = see(look, page.page(), place);
             page.validate()?;
             seen.map_err(|what| attempt.fail(broken(page.id(), what)))
         })?;

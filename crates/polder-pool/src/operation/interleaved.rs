@@ -134,10 +134,6 @@ impl<'p, T: Translation> Interleaved<'p, T> {
     /// of what is there.
     #[inline(always)]
     pub fn prefetch(&self, link: LinkRef<'p>) -> Option<PageRef<'p>> {
-        // A build of its own shows what it is worth.
-        if cfg!(polder_no_prefetch) {
-            return None;
-        }
         let View { shared, space } = self.view;
         shared.translation.prefetch(&shared.core.frames.memory, &space.directory, link)
     }
