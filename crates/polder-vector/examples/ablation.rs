@@ -16,7 +16,7 @@ use std::{env, io};
 use polder_format::SpaceId;
 use polder_pool::{Array, Hash, Pool, Predictive, ReadMode, Simd, Translation, Vm};
 use polder_vector::{HnswIndex, HnswOptions, Search, VectorError, VectorIndex};
-use support::{Folder, insert_all, made_up, rows, shape};
+use support::{Folder, insert_all, shape, vectors};
 
 mod support;
 
@@ -26,13 +26,10 @@ const WIDTH: usize = 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let (base, queries, modes) = match arguments.as_slice() {
-        [] => (made_up(2000, 1), made_up(50, 2), vec![ReadMode::Shared, ReadMode::Optimistic]),
-        [base, queries, modes @ ..] => {
-            let modes = modes.iter().map(|mode| mode.parse()).collect::<Result<_, _>>()?;
-            (rows(base)?, rows(queries)?, modes)
-        }
-        _ => return Err("what is to be looked for, and how are pages read?".into()),
+    let [base, queries] = vectors(&arguments, [2000, 50])?;
+    let modes = match arguments.get(2..) {
+        Some(modes) => modes.iter().map(|mode| mode.parse()).collect::<Result<_, _>>()?,
+        None => vec![ReadMode::Shared, ReadMode::Optimistic],
     };
     let mut folder = Folder::new()?;
     let budget = (base.len() * (4 * shape(&base).dimensions + 600)) as u64 + (64 << 20);

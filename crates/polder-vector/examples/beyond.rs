@@ -20,7 +20,7 @@ use polder_pool::{Array, Space};
 use polder_vector::{
     HnswIndex, HnswOptions, Search, VamanaIndex, VamanaOptions, VectorError, VectorIndex, VectorRef,
 };
-use support::{Folder, insert_all, made_up, rows, shape};
+use support::{Folder, insert_all, shape, vectors};
 
 mod support;
 
@@ -31,11 +31,7 @@ const WIDTHS: [usize; 4] = [10, 20, 40, 80];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let (base, queries) = match arguments.as_slice() {
-        [base, queries, ..] => (rows(base)?, rows(queries)?),
-        [] => (made_up(2000, 1), made_up(20, 2)),
-        _ => return Err("what is to be looked for? give a second .fvecs file".into()),
-    };
+    let [base, queries] = vectors(&arguments, [2000, 20])?;
     let number = |at: usize, default| arguments.get(at).map_or(Ok(default), |text| text.parse());
     let (share, threads, insert_width) = (number(2, 3)?, number(3, 1)?, number(4, 100)?);
     let way = arguments.get(5).map(String::as_str);

@@ -14,7 +14,7 @@ use std::time::Instant;
 use polder_format::SpaceId;
 use polder_pool::{Array, Pool};
 use polder_vector::{Search, VamanaIndex, VamanaOptions, VectorIndex, VectorRef};
-use support::{Folder, farthest, insert_all, made_up, rows, shape};
+use support::{Folder, farthest, insert_all, shape, vectors};
 
 mod support;
 
@@ -41,11 +41,7 @@ struct Built {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let (base, queries) = match arguments.as_slice() {
-        [base, queries, ..] => (rows(base)?, rows(queries)?),
-        [] => (made_up(3000, 1), made_up(20, 2)),
-        _ => return Err("what is to be looked for? give a second .fvecs file".into()),
-    };
+    let [base, queries] = vectors(&arguments, [3000, 20])?;
     let number = |at: usize, default| arguments.get(at).map_or(Ok(default), |text| text.parse());
     let (threads, links, code_bits) = (number(2, 2)?, number(3, 32)?, number(4, 2)?);
     let queries = &queries[..queries.len().min(QUERIES)];

@@ -14,7 +14,7 @@ use polder_vector::{
     HnswIndex, HnswOptions, Probe, Search, VamanaIndex, VamanaOptions, VectorError, VectorIndex,
     VectorRef,
 };
-use support::{insert_all, made_up, pool, rows, shape};
+use support::{insert_all, pool, shape, vectors};
 
 mod support;
 
@@ -26,11 +26,7 @@ const ROUNDS: usize = 5;
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let is_small = arguments.is_empty();
-    let (base, queries) = match arguments.as_slice() {
-        [base, queries, ..] => (rows(base)?, rows(queries)?),
-        [] => (made_up(1500, 1), made_up(50, 2)),
-        _ => return Err("what is to be looked for? give a second .fvecs file".into()),
-    };
+    let [base, queries] = vectors(&arguments, [1500, 50])?;
     let threads = arguments.get(2).map_or(Ok(1), |text| text.parse())?;
     let (_folder, pool) = pool(&base)?;
     let (space, shape) = (pool.create_space()?, shape(&base));

@@ -12,7 +12,7 @@ use std::error::Error;
 use std::time::Instant;
 
 use polder_vector::{Answer, Filter, Search};
-use support::{made_up, rows};
+use support::vectors;
 
 mod support;
 
@@ -40,11 +40,7 @@ fn ranks(base: &[Vec<f32>]) -> Vec<usize> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let (base, queries) = match arguments.as_slice() {
-        [base, queries, ..] => (rows(base)?, rows(queries)?),
-        [] => (made_up(3000, 1), made_up(30, 2)),
-        _ => return Err("what is to be looked for? give a second .fvecs file".into()),
-    };
+    let [base, queries] = vectors(&arguments, [3000, 30])?;
     let threads = arguments.get(2).map_or(Ok(1), |text| text.parse())?;
     let (_folder, index) = support::build(&base, threads, 16, 128)?;
     let (ranks, count) = (ranks(&base), base.len());

@@ -11,7 +11,7 @@ use std::time::Instant;
 use polder_vector::{
     HnswIndex, HnswOptions, IvfIndex, IvfOptions, Probe, Search, VectorIndex, VectorRef,
 };
-use support::{insert_all, made_up, pool, rows, shape};
+use support::{insert_all, pool, shape, vectors};
 
 mod support;
 
@@ -22,11 +22,7 @@ const ROUNDS: usize = 5;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let (base, queries) = match arguments.as_slice() {
-        [base, queries, ..] => (rows(base)?, rows(queries)?),
-        [] => (made_up(4000, 1), made_up(50, 2)),
-        _ => return Err("what is to be looked for? give a second .fvecs file".into()),
-    };
+    let [base, queries] = vectors(&arguments, [4000, 50])?;
     let number = |at: usize, default| arguments.get(at).map_or(Ok(default), |text| text.parse());
     let (threads, lists) = (number(2, 1)?, number(3, base.len().isqrt())?);
     let (_folder, pool) = pool(&base)?;

@@ -11,7 +11,7 @@ use std::time::Instant;
 use std::{env, io};
 
 use polder_vector::{Search, VectorError};
-use support::{made_up, rows};
+use support::vectors;
 
 mod support;
 
@@ -24,11 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let number = |at: usize, default| arguments.get(at).map_or(Ok(default), |text| text.parse());
     let (threads, links, width) = (number(2, 1)?, number(3, 16)?, number(4, 128)?);
-    let (base, queries) = match arguments.as_slice() {
-        [base, queries, ..] => (rows(base)?, rows(queries)?),
-        [] => (made_up(5000, 1), made_up(100, 2)),
-        _ => return Err("what is to be looked for? give a second .fvecs file".into()),
-    };
+    let [base, queries] = vectors(&arguments, [5000, 100])?;
     let begun = Instant::now();
     let (_folder, index) = support::build(&base, threads, links, width)?;
     let rate = base.len() as f64 / begun.elapsed().as_secs_f64();

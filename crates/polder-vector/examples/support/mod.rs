@@ -26,6 +26,19 @@ pub fn rows(path: &str) -> Result<Vec<Vec<f32>>, Box<dyn Error>> {
     Ok(rows)
 }
 
+/// The vectors of the files that the first two arguments name, those to be looked for in the second; without
+/// arguments so many that are made up.
+pub fn vectors(
+    arguments: &[String],
+    counts: [usize; 2],
+) -> Result<[Vec<Vec<f32>>; 2], Box<dyn Error>> {
+    match arguments {
+        [base, queries, ..] => Ok([rows(base)?, rows(queries)?]),
+        [] => Ok([made_up(counts[0], 1), made_up(counts[1], 2)]),
+        _ => Err("what is to be looked for? give a second .fvecs file".into()),
+    }
+}
+
 /// Vectors around a hundred centres.
 pub fn made_up(count: usize, seed: u64) -> Vec<Vec<f32>> {
     let mut random = fastrand::Rng::with_seed(seed);

@@ -4,11 +4,12 @@ use polder_pool::bytes::OVERRUN_BYTES;
 use super::*;
 use crate::element::{Bits, Element};
 
-/// Words that begin with these bytes, and go on with others that count for nothing.
-fn words(bytes: &[u8]) -> Vec<u64> {
+/// Words that begin with these bytes, and go on with others that count for nothing: other ones for each vector,
+/// and numbers of every kind that a sum would show.
+fn words(bytes: &[u8], behind: u8) -> Vec<u64> {
     let mut bytes = bytes.to_vec();
     let len = bytes.len();
-    bytes.resize(len.next_multiple_of(8) + OVERRUN_BYTES, 0xa5);
+    bytes.resize(len.next_multiple_of(8) + OVERRUN_BYTES, behind);
     bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect()
 }
 
@@ -33,7 +34,7 @@ fn sums<E: Element>(a: &[E], b: &[E], sum: Sum) -> Vec<f32> {
         bytes
     };
     let (a, b) = (bytes(a), bytes(b));
-    let (len, a, b) = (a.len(), words(&a), words(&b));
+    let (len, a, b) = (a.len(), words(&a, 0x41), words(&b, 0xc2));
     let (a, b) = (Run::of(&a).part(0, len), Run::of(&b).part(0, len));
     kernels(E::KIND, sum).iter().map(|kernel| kernel.sum(a, b)).collect()
 }
@@ -81,7 +82,8 @@ fn products_of_codes_are_what_the_portable_kernel_sums() {
                 let code: Vec<u8> = (0..16 * units).map(&mut byte).collect();
                 let mut byte = |_| if is_greatest { 0x80 } else { random.u8(..) };
                 let query: Vec<u8> = (0..16 * units * 8 / bits).map(&mut byte).collect();
-                let (lens, code, query) = ((code.len(), query.len()), words(&code), words(&query));
+                let lens = (code.len(), query.len());
+                let (code, query) = (words(&code, 0x41), words(&query, 0xc2));
                 let code = Run::of(&code).part(0, lens.0);
                 let query = Run::of(&query).part(0, lens.1);
                 let fast = Kernel::of_codes(bits).sum(code, query);
