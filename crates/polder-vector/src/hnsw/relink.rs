@@ -11,6 +11,8 @@
 //!   for without it, and linked with what is found where they are not. When a list is full, a link is left
 //!   out only if another one of it leads to a node that links there; if there is none, the new node does.
 
+use std::collections::BTreeSet;
+
 use polder_pool::bytes::PageRef;
 use polder_pool::{AccessHint, PoolError, Restart, Translation};
 use polder_structure::{Edit, edit};
@@ -255,7 +257,8 @@ impl<T: Translation> HnswIndex<T> {
             if plans.is_empty() {
                 return Ok(false);
             }
-            let mut left_out: Vec<_> =
+            // Several plans may leave out the same one.
+            let mut left_out: BTreeSet<_> =
                 plans.iter_mut().flat_map(|plan| plan.lost.drain(..)).collect();
             if !plans.iter().any(|plan| plan.leads_to(node)) {
                 left_out.extend(plans.first_mut().and_then(|plan| plan.replace_last(node)));
@@ -266,8 +269,6 @@ impl<T: Translation> HnswIndex<T> {
                 found.links(layout, 0, &mut links);
             })?;
             left_out.retain(|link| *link != node && !links.contains(link));
-            left_out.sort_unstable();
-            left_out.dedup();
             if !left_out.is_empty() {
                 let (was, mut becomes) = (links.clone(), links);
                 becomes.truncate(capacity.saturating_sub(left_out.len()));
