@@ -7,7 +7,8 @@
 //! touched. (PostgreSQL's generic WAL records do the same for access methods of others, in
 //! `generic_xlog.c`. There the caller latches the pages; here the pages are read as any reader does,
 //! and latched only when all is known, as optimistic concurrency control does.) The price is a copy and
-//! a comparison of each page: structures that count cycles push records of their own.
+//! a comparison of each page that is changed as a whole; of one in which few bytes are read and written
+//! ([`Edit::read`], [`Edit::write`]) only these are copied and compared.
 //!
 //! * `EDIT-1` The pages that an operation was shown were so at one moment: whenever a page is added,
 //!   all others are validated. So what an operation finds wrong in them is wrong.
@@ -16,7 +17,8 @@
 //!   either since they were shown.
 //! * `EDIT-3` New pages, and room in the log, are had before the first latch. An operation that turns
 //!   out to need more of either is run again, when there is more.
-//! * `EDIT-4` A page that the pool would refuse to load is not written: its kind is asked before.
+//! * `EDIT-4` A page that the pool would refuse to load is not written: its kind is asked before. Of a page
+//!   without a copy it is asked under the latch, and the bytes of before come back if it refuses.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -74,10 +76,35 @@ impl<T: Translation> fmt::Debug for Edit<'_, '_, T> {
 struct Shown<'p> {
     number: PageNo,
     /// `None`: it is new.
-    read: Option<(Optimistic<'p>, PageBuf)>,
-    /// What becomes of it. `None`: it stays as it is.
+    read: Option<Optimistic<'p>>,
+    /// What it is, if more was asked for than some bytes.
+    copy: Option<PageBuf>,
+    /// What becomes of it. `None`: it stays as it is, but for the patches.
     draft: Option<PageBuf>,
+    /// What is written to it that has no draft. They lie apart.
+    patches: Vec<Patch>,
     freed: bool,
+}
+
+/// Bytes that are written to a page of which there is no copy.
+struct Patch {
+    at: usize,
+    bytes: Vec<u8>,
+    /// What is there now.
+    old: Vec<u8>,
+}
+
+impl Patch {
+    fn range(&self) -> Range<usize> {
+        self.at..self.at + self.bytes.len()
+    }
+
+    /// What of it differs from what is there.
+    fn differences(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        let mut runs = Vec::new();
+        compare(&self.old, &self.bytes, 0..self.bytes.len(), &mut runs);
+        runs.into_iter().map(|run| (self.at + run.start, &self.bytes[run]))
+    }
 }
 
 thread_local! {
@@ -94,7 +121,7 @@ fn buffer(size: PageSize) -> PageBuf {
 
 impl Drop for Shown<'_> {
     fn drop(&mut self) {
-        let copies = self.read.take().map(|(_, copy)| copy).into_iter().chain(self.draft.take());
+        let copies = self.copy.take().into_iter().chain(self.draft.take());
         // When the thread ends, there may be none.
         let _ = KEPT.try_with(|kept| {
             for copy in copies {
@@ -271,9 +298,9 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
     /// # Errors
     /// [`Restart`], to be handed on.
     pub fn page(&mut self, number: PageNo) -> Result<PageRef<'_>, Restart> {
-        let shown = self.shown(number)?;
-        let read = shown.read.as_ref().map(|(_, copy)| copy);
-        shown.draft.as_ref().or(read).map(PageBuf::page).ok_or(Restart)
+        let at = self.copied(number)?;
+        let shown = &self.pages[at];
+        shown.draft.as_ref().or(shown.copy.as_ref()).map(PageBuf::page).ok_or(Restart)
     }
 
     /// The same, to be changed. Its header, but for kind and layout, is the pool's.
@@ -281,14 +308,53 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
     /// # Errors
     /// [`Restart`], to be handed on.
     pub fn page_mut(&mut self, number: PageNo) -> Result<PageMut<'_>, Restart> {
-        let size = self.space.page_size();
-        let shown = self.shown(number)?;
-        let draft = shown.draft.get_or_insert_with(|| {
-            let mut draft = buffer(size);
-            shown.read.iter().for_each(|(_, copy)| draft.copy_from(copy.page()));
-            draft
-        });
-        Ok(draft.page_mut())
+        let at = self.copied(number)?;
+        Ok(self.pages[at].draft(self.space.page_size()).page_mut())
+    }
+
+    /// What `read` finds in a page, as the operation has left it. It reads the page where it lies, and its
+    /// answer counts only if nobody has changed the page meanwhile; so it must bear any bytes, and may be
+    /// asked again. Links lie there as the pool has them. Cheaper than [`Edit::page`] where little is read.
+    ///
+    /// # Errors
+    /// [`Restart`], to be handed on.
+    pub fn read<R>(
+        &mut self,
+        number: PageNo,
+        read: impl FnOnce(PageRef<'_>) -> R,
+    ) -> Result<R, Restart> {
+        let at = self.shown(number)?;
+        let shown = &self.pages[at];
+        match (&shown.read, &shown.copy) {
+            (Some(page), None) if shown.patches.is_empty() => {
+                let found = read(page.page());
+                page.validate()?;
+                Ok(found)
+            }
+            _ => self.page(number).map(read),
+        }
+    }
+
+    /// Writes some bytes of a page behind its header, of which the rest need not be looked at, and where no
+    /// link of the pool's lies. Cheaper than [`Edit::page_mut`] where they are few.
+    ///
+    /// # Errors
+    /// [`Restart`], to be handed on. [`PoolError::Broken`] if they lie outside of the page.
+    pub fn write(&mut self, number: PageNo, at: usize, bytes: Vec<u8>) -> Result<(), Restart> {
+        let (size, range) = (self.space.page_size().bytes(), at..at.saturating_add(bytes.len()));
+        if range.start < PAGE_HEADER_BYTES || range.end > size {
+            let page = PageId::new(self.space.id(), number);
+            return Err(self.fail(broken(page, "an edit writes to what is not behind its header")));
+        }
+        let place = self.shown(number)?;
+        let shown = &mut self.pages[place];
+        let is_apart = |patch: &Patch| patch.range().end <= at || range.end <= patch.at;
+        if shown.draft.is_none() && shown.patches.iter().all(is_apart) {
+            shown.patches.push(Patch { at, bytes, old: Vec::new() });
+            return Ok(());
+        }
+        self.page_mut(number)?.write(at, &bytes);
+        Ok(())
     }
 
     /// A new page of this kind, of layout 1 and zeros behind its header.
@@ -324,7 +390,9 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
         page.set_u8(header_at::LAYOUT, 1);
         page.set_u64(header_at::PAGE_ID, id.to_bits());
         let number = id.page();
-        self.pages.push(Shown { number, read: None, draft: Some(draft), freed: false });
+        let draft = Some(draft);
+        let patches = Vec::new();
+        self.pages.push(Shown { number, read: None, copy: None, draft, patches, freed: false });
         number
     }
 
@@ -344,7 +412,8 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
     /// # Errors
     /// [`Restart`], to be handed on.
     pub fn free(&mut self, number: PageNo) -> Result<(), Restart> {
-        self.shown(number)?.freed = true;
+        let at = self.shown(number)?;
+        self.pages[at].freed = true;
         Ok(())
     }
 
@@ -354,7 +423,8 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
         self.attempt.fail(error)
     }
 
-    fn shown(&mut self, number: PageNo) -> Result<&mut Shown<'p>, Restart> {
+    /// Where among the pages a page is.
+    fn shown(&mut self, number: PageNo) -> Result<usize, Restart> {
         let known = self.pages.iter().position(|page| page.number == number);
         let at = match known {
             Some(at) if self.pages[at].freed => {
@@ -367,7 +437,7 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
         if self.pages[at].read.is_some() {
             self.last = at;
         }
-        Ok(&mut self.pages[at])
+        Ok(at)
     }
 
     fn show(&mut self, number: PageNo) -> Result<usize, Restart> {
@@ -376,14 +446,29 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
         // what cannot be loaded is no damage.
         let last = self.pages.get(self.last).and_then(|page| page.read.as_ref());
         let link = LinkRef::Id(PageId::new(self.space.id(), number));
-        let page = self.space.follow(self.attempt, link, last.map(|(page, _)| page))?;
-        let mut copy = buffer(self.space.page_size());
-        self.space.copy_out(&page, &mut copy);
-        page.validate()?;
+        let page = self.space.follow(self.attempt, link, last)?;
         // EDIT-1
-        self.pages.iter().flat_map(|page| &page.read).try_for_each(|(page, _)| page.validate())?;
-        self.pages.push(Shown { number, read: Some((page, copy)), draft: None, freed: false });
+        self.pages.iter().flat_map(|page| &page.read).try_for_each(Optimistic::validate)?;
+        let (copy, draft, patches, freed) = Default::default();
+        self.pages.push(Shown { number, read: Some(page), copy, draft, patches, freed });
         Ok(self.pages.len() - 1)
+    }
+
+    /// A page of which there is a copy, and all that is written to it in its draft.
+    fn copied(&mut self, number: PageNo) -> Result<usize, Restart> {
+        let (at, size) = (self.shown(number)?, self.space.page_size());
+        let shown = &mut self.pages[at];
+        if let (Some(page), None) = (&shown.read, &shown.copy) {
+            let mut copy = buffer(size);
+            self.space.copy_out(page, &mut copy);
+            // EDIT-1: it is what it was when it was shown.
+            page.validate()?;
+            shown.copy = Some(copy);
+        }
+        for Patch { at, bytes, .. } in std::mem::take(&mut shown.patches) {
+            shown.draft(size).page_mut().write(at, &bytes);
+        }
+        Ok(at)
     }
 
     /// Whether there can be so many pages more.
@@ -398,19 +483,23 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
     }
 }
 
+/// Bytes that are to be written, and where.
+type Runs<'a> = Vec<(usize, &'a [u8])>;
+
 /// What of a page is to be logged and written.
 struct Written<'a, 'p> {
     held: Exclusive<'p>,
-    draft: &'a PageBuf,
+    page: &'a Shown<'p>,
     /// `None`: the whole page.
-    runs: Option<Vec<Range<usize>>>,
+    runs: Option<Runs<'a>>,
 }
 
 impl<'p, T: Translation> Edit<'_, 'p, T> {
     /// Makes true what the operation has made of its pages.
     fn finish(mut self, change: &mut Change<'p>, room: usize) -> Result<Tried, Restart> {
         // 1. What differs, page by page in the order of their numbers (EDIT-2).
-        let pages = in_order(std::mem::take(&mut self.pages));
+        let mut pages = in_order(std::mem::take(&mut self.pages));
+        pages.iter_mut().for_each(Shown::read_patched);
         let runs: Vec<_> = pages.iter().map(Shown::differences).collect();
         let numbers = |of: fn(&Shown<'_>) -> bool| -> Vec<PageNo> {
             pages.iter().filter(|page| of(page)).map(|page| page.number).collect()
@@ -418,14 +507,12 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
         let (linked, freed) = (numbers(|page| page.read.is_none()), numbers(|page| page.freed));
         // 2. Is that possible (EDIT-4), and is there room for it (EDIT-3)?
         let mut bytes = mark_bytes(&linked) + mark_bytes(&freed);
-        for (page, runs) in pages.iter().zip(&runs) {
-            let Some(draft) = page.draft.as_ref().filter(|_| is_changed(runs)) else { continue };
-            if let Err(source) = self.space.verify(draft.page()) {
-                let page = PageId::new(self.space.id(), page.number);
-                return Err(self.fail(Refused { page, source }));
+        for (page, runs) in pages.iter().zip(&runs).filter(|(_, runs)| is_changed(runs)) {
+            if let Some(draft) = &page.draft {
+                self.verify(page.number, draft.page())?;
             }
             bytes += match runs {
-                Some(runs) => group_bytes(runs.len(), runs.iter().map(Range::len).sum()),
+                Some(runs) => group_bytes(runs.len(), runs.iter().map(|(_, run)| run.len()).sum()),
                 None => full_page_image_bytes(1, self.space.page_size()),
             };
         }
@@ -433,9 +520,10 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
             return Ok(Tried::Wants { pages: self.made, bytes });
         }
         if freed.is_empty() && !runs.iter().any(is_changed) {
-            // EDIT-1: they were so when the last of them was shown.
-            let lsn = pages.iter().flat_map(|page| &page.read).map(|(_, copy)| lsn_of(copy.page()));
+            let lsn = pages.iter().flat_map(|page| &page.read).map(|page| lsn_of(page.page()));
             let lsn = lsn.max().unwrap_or(Lsn(0));
+            // EDIT-1: they were so when the last of them was shown.
+            pages.iter().flat_map(|page| &page.read).try_for_each(Optimistic::validate)?;
             return Ok(Tried::Done(Done { lsn, linked, freed: Vec::new() }));
         }
         // 3. What changes is latched, then what was read is validated, then the maps are latched.
@@ -443,19 +531,19 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
         for (page, runs) in pages.iter().zip(runs) {
             let held = match &page.read {
                 // Also one that was given to be changed and has stayed as it was.
-                Some((read, _)) if !page.freed && !is_changed(&runs) => {
+                Some(read) if !page.freed && !is_changed(&runs) => {
                     reads.push(read);
                     continue;
                 }
-                Some((read, _)) => self.attempt.upgrade(*read)?,
+                Some(read) => self.attempt.upgrade(*read)?,
                 None => {
                     let spare = self.spares.iter().find(|spare| spare.id().page() == page.number);
                     spare.ok_or(Restart)?.latch()?
                 }
             };
-            match &page.draft {
-                Some(draft) if !page.freed => written.push(Written { held, draft, runs }),
-                _ => gone.push(held),
+            match page.freed {
+                false => written.push(Written { held, page, runs }),
+                true => gone.push(held),
             }
         }
         reads.into_iter().try_for_each(Optimistic::validate)?;
@@ -466,12 +554,35 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
         let marked = mark(&linked, true).and_then(|()| mark(&freed, false));
         // No latch is held while the next try is waited for.
         marked.inspect_err(|_| change.clear())?;
-        // 4. From here on nothing fails.
+        // 4. Patches are tried (EDIT-4). From there on nothing fails.
+        if let Err(refused) = written.iter_mut().try_for_each(|page| self.patch(page)) {
+            written.iter_mut().for_each(Written::take_back);
+            change.clear();
+            return Err(refused);
+        }
         written.iter_mut().for_each(|page| page.write(change));
         let mut named: Vec<_> = written.iter_mut().map(|page| &mut page.held).collect();
         let lsn = change.commit(&mut named);
         // 5. All latches are released before what was freed leaves memory, which may wait for the device.
         Ok(Tried::Done(Done { lsn, linked, freed }))
+    }
+
+    /// Writes the patches of a page, if it could be loaded so.
+    fn patch(&mut self, Written { held, page, runs }: &mut Written<'_, 'p>) -> Result<(), Restart> {
+        if page.patches.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = held.page_mut();
+        runs.iter().flatten().for_each(|(at, run)| bytes.write(*at, run));
+        self.verify(page.number, held.page())
+    }
+
+    /// Whether a page could be loaded so.
+    fn verify(&mut self, number: PageNo, page: PageRef<'_>) -> Result<(), Restart> {
+        self.space.verify(page).map_err(|source| {
+            let page = PageId::new(self.space.id(), number);
+            self.fail(Refused { page, source })
+        })
     }
 }
 
@@ -483,64 +594,100 @@ fn in_order(mut pages: Vec<Shown<'_>>) -> Vec<Shown<'_>> {
 }
 
 /// Whether anything of a page differs.
-fn is_changed(runs: &Option<Vec<Range<usize>>>) -> bool {
+fn is_changed(runs: &Option<Runs<'_>>) -> bool {
     runs.as_ref().is_none_or(|runs| !runs.is_empty())
 }
 
 impl Shown<'_> {
-    /// Where the draft differs from the page. `None`: the whole page is to be logged.
-    fn differences(&self) -> Option<Vec<Range<usize>>> {
-        let (_, read) = self.read.as_ref()?;
-        let Some(draft) = self.draft.as_ref().filter(|_| !self.freed) else {
+    /// The draft of a page that is new, or of which there is a copy.
+    fn draft(&mut self, size: PageSize) -> &mut PageBuf {
+        self.draft.get_or_insert_with(|| {
+            let mut draft = buffer(size);
+            self.copy.iter().for_each(|copy| draft.copy_from(copy.page()));
+            draft
+        })
+    }
+
+    /// Reads what lies where the patches will. It counts once the page has been latched as it was.
+    fn read_patched(&mut self) {
+        for page in self.read.iter().filter(|_| !self.freed) {
+            for patch in &mut self.patches {
+                page.page().append_to(patch.at, patch.bytes.len(), &mut patch.old);
+            }
+        }
+    }
+
+    /// What is to be written, of what differs. `None`: the whole page is to be logged.
+    fn differences(&self) -> Option<Runs<'_>> {
+        self.read.as_ref()?;
+        if self.freed {
             return Some(Vec::new());
+        }
+        let (Some(draft), Some(copy)) = (&self.draft, &self.copy) else {
+            return Some(self.patches.iter().flat_map(Patch::differences).collect());
         };
-        let runs = differences(read.bytes(), draft.bytes());
+        let (copy, draft) = (copy.bytes(), draft.bytes());
+        let runs = differences(copy, draft);
         let logged: usize = runs.iter().map(|run| run.len() + GAP).sum();
-        let is_small = logged <= draft.bytes().len() / FEW_CHANGED;
-        (is_small || logged <= draft.bytes().len() - zeros(draft.bytes()).len()).then_some(runs)
+        let is_small = logged <= draft.len() / FEW_CHANGED;
+        let runs = || runs.into_iter().map(|run| (run.start, &draft[run])).collect();
+        (is_small || logged <= draft.len() - zeros(draft).len()).then(runs)
     }
 }
 
 impl Written<'_, '_> {
-    /// Puts what differs into the page, and its records into the change.
+    /// Puts what differs into the page, unless patches have, and its records into the change.
     fn write(&mut self, change: &mut Change<'_>) {
-        let (id, bytes) = (self.held.id(), self.draft.bytes());
-        let mut page = self.held.page_mut();
+        let (id, mut page) = (self.held.id(), self.held.page_mut());
         let Some(runs) = &self.runs else {
+            let bytes = self.page.draft.as_ref().map_or(&[][..], PageBuf::bytes);
             page.write(header_at::KIND, &bytes[header_at::KIND..header_at::PAGE_ID]);
             page.write(PAGE_HEADER_BYTES, &bytes[PAGE_HEADER_BYTES..]);
             return change.push_full_page_image(&mut self.held, zeros(bytes));
         };
-        for run in runs {
-            let (offset, bytes) = (run.start as u32, &bytes[run.clone()]);
-            page.write(run.start, bytes);
-            change.push(id, &Operation::Patch { offset, backed: 0, bytes });
+        for (at, bytes) in runs {
+            if self.page.patches.is_empty() {
+                page.write(*at, bytes);
+            }
+            change.push(id, &Operation::Patch { offset: *at as u32, backed: 0, bytes });
         }
+    }
+
+    /// Puts back what was where patches were put.
+    fn take_back(&mut self) {
+        let mut page = self.held.page_mut();
+        self.page.patches.iter().for_each(|patch| page.write(patch.at, &patch.old));
     }
 }
 
 /// The words in which two pages differ, as runs: kind and layout, and all behind the header.
 fn differences(old: &[u8], new: &[u8]) -> Vec<Range<usize>> {
-    let mut runs: Vec<Range<usize>> = Vec::new();
-    let mut compare = |at: usize| {
-        if old[at..at + WORD] == new[at..at + WORD] {
-            return;
-        }
-        match runs.last_mut() {
-            // What lies between the header's first word and its end is the pool's.
-            Some(last) if last.start > 0 && at - last.end <= GAP => last.end = at + WORD,
-            _ => runs.push(at..at + WORD),
-        }
-    };
-    compare(0);
-    (PAGE_HEADER_BYTES..BLOCK).step_by(WORD).for_each(&mut compare);
+    let (mut of_header, mut runs) = (Vec::new(), Vec::new());
+    // What lies between the header's first word and its end is the pool's.
+    compare(old, new, 0..WORD, &mut of_header);
+    compare(old, new, PAGE_HEADER_BYTES..BLOCK, &mut runs);
     // Most of a page is the same, and is found to be so at once.
-    for block in (BLOCK..new.len()).step_by(BLOCK) {
-        if old[block..block + BLOCK] != new[block..block + BLOCK] {
-            (block..block + BLOCK).step_by(WORD).for_each(&mut compare);
+    for block in (BLOCK..new.len()).step_by(BLOCK).map(|at| at..at + BLOCK) {
+        if old[block.clone()] != new[block.clone()] {
+            compare(old, new, block, &mut runs);
         }
     }
-    runs
+    of_header.append(&mut runs);
+    of_header
+}
+
+/// Adds the words of a range in which two slices differ.
+fn compare(old: &[u8], new: &[u8], range: Range<usize>, runs: &mut Vec<Range<usize>>) {
+    for at in range.clone().step_by(WORD) {
+        let end = (at + WORD).min(range.end);
+        if old[at..end] == new[at..end] {
+            continue;
+        }
+        match runs.last_mut() {
+            Some(last) if at - last.end <= GAP => last.end = end,
+            _ => runs.push(at..end),
+        }
+    }
 }
 
 /// The longest run of zeros behind the header, which an image leaves out.

@@ -1,9 +1,11 @@
 //! Edits: all of one or nothing of it, for other threads and after errors.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
+use std::ops::Range;
 use std::thread;
 
 use polder_format::{ChecksumSeed, PAGE_HEADER_BYTES, PageKind, PageNo, PageSize, StoreId};
+use polder_pool::bytes::PageRef;
 use polder_pool::{
     Array, ArraySwizzled, Hash, KindOps, Pool, PoolConfig, PoolError, Predictive, ReadMode, Space,
     Swizzle, Translation, Vm,
@@ -11,7 +13,7 @@ use polder_pool::{
 use polder_structure::edit;
 use polder_structure::edit::MOST_PAGES;
 use polder_testkit::effort::EVERY_TRANSLATION;
-use polder_testkit::{FaultPlan, SimDisk};
+use polder_testkit::{FaultPlan, Random, SimDisk};
 
 const AT: usize = PAGE_HEADER_BYTES;
 /// A page whose first number is not above a thousand million.
@@ -56,6 +58,14 @@ fn transfers<T: Translation>(read_mode: ReadMode) {
                         continue;
                     }
                     edit(space, |edit| {
+                        if i % 2 == 0 {
+                            // Without copies.
+                            let there = edit.read(from, |page| page.u64(AT))?;
+                            let moved = there.min(3);
+                            edit.write(from, AT, (there - moved).to_le_bytes().to_vec())?;
+                            let there = edit.read(to, |page| page.u64(AT))?;
+                            return edit.write(to, AT, (there + moved).to_le_bytes().to_vec());
+                        }
                         let there = edit.page(from)?.u64(AT);
                         let moved = there.min(3);
                         edit.page_mut(from)?.set_u64(AT, there - moved);
@@ -69,9 +79,12 @@ fn transfers<T: Translation>(read_mode: ReadMode) {
             });
         }
         scope.spawn(move || {
-            for _ in 0..200 {
+            for i in 0..200 {
                 let sum = edit(space, |edit| {
-                    pages.iter().try_fold(0, |sum, page| Ok(sum + edit.page(*page)?.u64(AT)))
+                    pages.iter().try_fold(0, |sum, page| match i % 2 {
+                        0 => Ok(sum + edit.read(*page, |page| page.u64(AT))?),
+                        _ => Ok(sum + edit.page(*page)?.u64(AT)),
+                    })
                 });
                 assert_eq!(sum.unwrap(), 12 * 500);
             }
@@ -127,6 +140,145 @@ fn a_page_that_was_to_be_changed_and_was_not_is_validated() {
         decision::<Predictive>(ReadMode::Optimistic);
         decision::<Vm>(ReadMode::Optimistic);
     }
+}
+
+/// An operation decides on what it has read of a page, and on what it has written to another one without
+/// having read it; meanwhile another thread changes one of the two.
+#[test]
+fn a_page_without_a_copy_is_validated() {
+    for changed in 0..2 {
+        let space = space::<Array>(ReadMode::Optimistic);
+        let pages = make(&space, 2);
+        let mut tries = 0;
+        edit(&space, |edit| {
+            let seen = edit.read(pages[0], |page| page.u64(AT))?;
+            edit.write(pages[1], AT, (seen + 1).to_le_bytes().to_vec())?;
+            tries += 1;
+            if tries == 1 {
+                let write = || {
+                    polder_structure::edit(&space, |edit| {
+                        edit.write(pages[changed], AT, vec![7])?;
+                        edit.write(pages[changed], AT + 8, vec![9])
+                    })
+                };
+                thread::scope(|scope| scope.spawn(write).join().unwrap()).unwrap();
+            }
+            Ok(())
+        })
+        .unwrap();
+        let seen = [7, 0][changed];
+        assert_eq!((number(&space, pages[0]), number(&space, pages[1])), (seen, seen + 1));
+        let kept = edit(&space, |edit| edit.read(pages[changed], |page| page.u64(AT + 8)));
+        assert_eq!((kept.unwrap(), tries), (9, 2));
+    }
+}
+
+/// Reads and writes of some bytes, and of pages as a whole, in any order, beside the same in memory.
+#[test]
+fn some_bytes_are_read_and_written_as_a_whole_page_is() {
+    let space = space::<Array>(ReadMode::Optimistic);
+    let pages = make(&space, 3);
+    let mut model = vec![[0_u8; 4096]; 3];
+    let mut random = Random::new(7);
+    let mut below = |limit| random.index(limit);
+    let mut refused = 0;
+    for round in 0..2000 {
+        let mut becomes = model.clone();
+        let steps: Vec<_> = (0..1 + below(6))
+            .map(|_| {
+                // Few places and bytes, so that writes meet and undo each other; and sometimes the number is
+                // too large.
+                let (page, action, long) = (below(3), below(5), 1 + below(30));
+                let at = [AT + 8 + below(40), 4096 - long, AT]
+                    [[0, 0, 0, 0, 0, 0, 0, 1, 1, 2][below(10)]];
+                (page, action, at, vec![below(3) as u8; long])
+            })
+            .collect();
+        let tried = edit(&space, |edit| {
+            becomes.clone_from(&model);
+            for (page, action, at, bytes) in &steps {
+                let (number, end) = (pages[*page], at + bytes.len());
+                let expected = &mut becomes[*page];
+                match action {
+                    0 => edit.page_mut(number)?.write(*at, bytes),
+                    1 | 2 => edit.write(number, *at, bytes.clone())?,
+                    3 => {
+                        let seen = edit.read(number, |page| bytes_of(page, *at..end))?;
+                        assert_eq!(seen, expected[*at..end], "round {round}");
+                        continue;
+                    }
+                    _ => {
+                        let seen = bytes_of(edit.page(number)?, AT..4096);
+                        assert_eq!(seen, expected[AT..], "round {round}");
+                        continue;
+                    }
+                }
+                expected[*at..end].copy_from_slice(bytes);
+            }
+            Ok(())
+        });
+        let first = |page: &[u8; 4096]| u64::from_le_bytes(*page[AT..].first_chunk().unwrap());
+        match becomes.iter().any(|page| first(page) > 1_000_000_000) {
+            true => {
+                assert!(matches!(tried, Err(PoolError::Structure { .. })), "{tried:?}");
+                refused += 1;
+            }
+            false => {
+                tried.unwrap();
+                model = becomes;
+            }
+        }
+        for (page, expected) in pages.iter().zip(&model) {
+            let seen = edit(&space, |edit| edit.page(*page).map(|page| bytes_of(page, AT..4096)));
+            assert_eq!(seen.unwrap(), expected[AT..], "round {round}");
+        }
+    }
+    assert!((200..1800).contains(&refused), "{refused}");
+}
+
+fn bytes_of(page: PageRef<'_>, range: Range<usize>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    page.append_to(range.start, range.len(), &mut bytes);
+    bytes
+}
+
+/// What an operation finds wrong in a page is wrong, also where another thread changes the page while it
+/// reads it without a copy.
+#[test]
+fn half_of_a_change_is_not_seen() {
+    let space = space::<Array>(ReadMode::Optimistic);
+    let page = make(&space, 1)[0];
+    let write = || {
+        edit(&space, |edit| {
+            edit.write(page, AT, vec![7])?;
+            edit.write(page, 4000, vec![7])
+        })
+    };
+    let mut tries = 0;
+    let seen = edit(&space, |edit| {
+        tries += 1;
+        let read = edit.read(page, |page| {
+            let one = page.u64(AT);
+            if tries == 1 {
+                thread::scope(|scope| scope.spawn(write).join().unwrap()).unwrap();
+            }
+            (one, page.u64(4000))
+        })?;
+        if read.0 == read.1 { Ok(read) } else { Err(edit.fail("half of a change was seen")) }
+    });
+    assert_eq!((seen.unwrap(), tries), ((7, 7), 2));
+}
+
+/// What an operation writes lies behind the header, and in the page.
+#[test]
+fn nothing_is_written_outside_of_a_page() {
+    let space = space::<Array>(ReadMode::Optimistic);
+    let page = make(&space, 1)[0];
+    for (at, len) in [(0, 4), (PAGE_HEADER_BYTES - 1, 2), (4090, 7), (usize::MAX, 2)] {
+        let written = edit(&space, |edit| edit.write(page, at, vec![1; len]));
+        assert!(matches!(written, Err(PoolError::Broken { .. })), "{at}: {written:?}");
+    }
+    edit(&space, |edit| edit.write(page, 4090, vec![1; 6])).unwrap();
 }
 
 /// Pages of a run lie next to each other, where there is room for them; what is not used is free again.

@@ -44,6 +44,11 @@ impl NodeId {
         self.0
     }
 
+    /// Appends links as they lie in a page.
+    pub(crate) fn append(links: &[NodeId], bytes: &mut Vec<u8>) {
+        links.iter().for_each(|link| bytes.extend(&link.to_bits().to_le_bytes()[..NodeId::BYTES]));
+    }
+
     /// A name of its own for each number, of a node that is in memory alone.
     pub(crate) fn of_number(number: u32) -> NodeId {
         NodeId((u64::from(number) + 1) << PAGE_SHIFT)

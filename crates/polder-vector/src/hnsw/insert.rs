@@ -183,10 +183,8 @@ impl<T: Translation> HnswIndex<T> {
                     let entry = Some(Entry { node, level });
                     meta::set_entry(&mut edit.page_mut(root())?, entry);
                 }
-                let mut page = NodePageMut::new(edit.page_mut(node.page())?);
-                page.insert(&self.core.layout, node.slot(), new.label, new.vector);
-                self.core.put_links(&mut page, node, new);
-                Ok(Tried::Made(node, page.has_room()))
+                let has_room = self.put_new(edit, node, new)?;
+                Ok(Tried::Made(node, has_room))
             })?;
             match tried {
                 Tried::Made(node, has_room) => {
@@ -288,11 +286,12 @@ impl<T: Translation> HnswIndex<T> {
         page: PageNo,
         level: u8,
     ) -> Result<Option<NodeId>, Restart> {
-        let nodes = NodePage::new(edit.page(page)?);
-        if !nodes.is_of(&self.core.layout) || nodes.level() != level {
-            return Ok(None);
-        }
-        let slot = nodes.free_slot(&self.core.layout);
+        let layout = &self.core.layout;
+        let slot = edit.read(page, |page| {
+            let nodes = NodePage::new(page);
+            let has_some = nodes.is_of(layout) && nodes.level() == level;
+            has_some.then(|| nodes.free_slot(layout)).flatten()
+        })?;
         Ok(slot.and_then(|slot| NodeId::new(page, level, slot)))
     }
 
@@ -305,6 +304,29 @@ impl<T: Translation> HnswIndex<T> {
             let (what, limit) = ("the number of pages of a vector index", MOST_PAGES);
             edit.fail(PoolError::Limit { what, limit })
         })
+    }
+
+    /// Writes a node in its place, which is free. Gives whether its page has room for more.
+    fn put_new(
+        &self,
+        edit: &mut Edit<'_, '_, T>,
+        node: NodeId,
+        new: &New<'_>,
+    ) -> Result<bool, Restart> {
+        let layout = &self.core.layout;
+        // HNSW-2: a node that was found may have left, and this one have its place.
+        let others = |links: &Vec<NodeId>| -> Vec<NodeId> {
+            links.iter().copied().filter(|link| *link != node).collect()
+        };
+        let links: Vec<_> = new.links.iter().map(others).collect();
+        let (at, used, slots) = edit.read(node.page(), |page| {
+            let nodes = NodePage::new(page);
+            (nodes.node(layout, node.slot()).at(), nodes.used(), nodes.slots())
+        })?;
+        edit.write(node.page(), at, layout.node_of(new.label, new.vector, &links))?;
+        let (at, bytes) = NodePage::used_of(used + 1);
+        edit.write(node.page(), at, bytes)?;
+        Ok(used + 1 < slots)
     }
 
     /// Links back to a node, but from those neighbours on the lowest level that link already.
@@ -332,14 +354,6 @@ impl Core {
             level += 1;
         }
         level
-    }
-
-    fn put_links(&self, page: &mut NodePageMut<'_>, node: NodeId, new: &New<'_>) {
-        for (level, links) in new.links.iter().enumerate() {
-            // HNSW-2: a node that was found may have left, and this one have its place.
-            let links: Vec<_> = links.iter().copied().filter(|link| *link != node).collect();
-            page.set_links(&self.layout, node.slot(), level as u8, &links);
-        }
     }
 
     /// A page of nodes of this level that this thread is to fill.

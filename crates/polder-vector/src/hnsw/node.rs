@@ -87,6 +87,16 @@ pub(crate) enum State {
     Leaving,
 }
 
+impl State {
+    fn to_byte(self) -> u8 {
+        match self {
+            State::Free => 0,
+            State::Live => 1,
+            State::Leaving => 2,
+        }
+    }
+}
+
 /// Where in pages of an index everything lies.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
@@ -152,6 +162,29 @@ impl Layout {
             _ => self.list_bytes(0) + usize::from(level - 1) * self.list_bytes(1),
         };
         self.tail + LISTS + before
+    }
+
+    /// A node with these links on each of its levels, the lowest first, as it lies in a page.
+    pub(crate) fn node_of(&self, label: u64, vector: &Vector, links: &[Vec<NodeId>]) -> Vec<u8> {
+        let mut bytes = vec![0; self.node_bytes((links.len() - 1) as u8)];
+        let mut put = |at: usize, of: &[u8]| bytes[at..at + of.len()].copy_from_slice(of);
+        put(0, &vector.to_bytes());
+        put(self.tail + LABEL, &label.to_le_bytes());
+        put(self.tail + SCALE, &vector.scale.to_bits().to_le_bytes());
+        put(self.tail + STATE, &[State::Live.to_byte()]);
+        for (level, links) in (0..).zip(links) {
+            put(self.list(level), &self.list_of(level, links));
+        }
+        bytes
+    }
+
+    /// The list of a level that has these links, as it lies in a node.
+    pub(crate) fn list_of(&self, level: u8, links: &[NodeId]) -> Vec<u8> {
+        let links = &links[..links.len().min(self.capacity(level))];
+        let mut bytes = Vec::with_capacity(self.list_bytes(level));
+        bytes.push(links.len() as u8);
+        NodeId::append(links, &mut bytes);
+        bytes
     }
 
     fn stride_of(&self, level: u8) -> usize {
@@ -233,6 +266,11 @@ impl<'a> NodePage<'a> {
     pub(crate) fn chained(self) -> Option<Option<PageNo>> {
         let next = self.page.u64(at::NEXT).checked_sub(1)?;
         Some(PageNo::new(next).filter(|next| next.get() > 0))
+    }
+
+    /// Where the page says how many are in use, and so many as it says them.
+    pub(crate) fn used_of(used: usize) -> (usize, Vec<u8>) {
+        (at::USED, (used as u16).to_le_bytes().to_vec())
     }
 
     /// How many there can be.
@@ -361,6 +399,16 @@ impl<'a> NodeRef<'a> {
         (0..count).filter_map(move |i| NodeId::from_bits(link(i)))
     }
 
+    /// Where in the page it begins.
+    pub(crate) fn at(self) -> usize {
+        self.at
+    }
+
+    /// Where in the page the list of a level begins.
+    pub(crate) fn list_at(self, layout: &Layout, level: u8) -> usize {
+        self.at + layout.list(level)
+    }
+
     /// Appends the links of a level.
     #[inline]
     pub(crate) fn links(self, layout: &Layout, level: u8, links: &mut Vec<NodeId>) {
@@ -431,25 +479,6 @@ impl<'a> NodePageMut<'a> {
         NodePage::new(self.page.as_ref())
     }
 
-    /// Whether a place is free.
-    pub(crate) fn has_room(&self) -> bool {
-        self.view().used() < self.view().slots()
-    }
-
-    /// Puts a node in a place that is free. Its lists are empty.
-    pub(crate) fn insert(&mut self, layout: &Layout, slot: usize, label: u64, vector: &Vector) {
-        let node = self.view().node(layout, slot).at;
-        self.page.write(node, &vector.to_bytes());
-        self.page.write_u64(node + layout.tail + LABEL, label);
-        self.page.write(node + layout.tail + SCALE, &vector.scale.to_bits().to_le_bytes());
-        for level in 0..=self.view().level() {
-            self.page.set_u8(node + layout.list(level), 0);
-        }
-        self.set_state(layout, slot, State::Live);
-        let used = self.view().used() + 1;
-        self.page.set_u16(at::USED, used as u16);
-    }
-
     /// The page is in a chain before `next`; or in none.
     pub(crate) fn set_chained(&mut self, chained: Option<Option<PageNo>>) {
         let next = |next: Option<PageNo>| next.map_or(0, PageNo::get) + 1;
@@ -465,21 +494,6 @@ impl<'a> NodePageMut<'a> {
 
     pub(crate) fn set_state(&mut self, layout: &Layout, slot: usize, state: State) {
         let node = self.view().node(layout, slot).at;
-        let state = match state {
-            State::Free => 0,
-            State::Live => 1,
-            State::Leaving => 2,
-        };
-        self.page.set_u8(node + layout.tail + STATE, state);
-    }
-
-    /// Gives a node these links on a level.
-    pub(crate) fn set_links(&mut self, layout: &Layout, slot: usize, level: u8, links: &[NodeId]) {
-        let list = self.view().node(layout, slot).at + layout.list(level);
-        let links = &links[..links.len().min(layout.capacity(level))];
-        let mut bytes = Vec::with_capacity(layout.list_bytes(level));
-        bytes.push(links.len() as u8);
-        links.iter().for_each(|link| bytes.extend(&link.to_bits().to_le_bytes()[..NodeId::BYTES]));
-        self.page.write(list, &bytes);
+        self.page.set_u8(node + layout.tail + STATE, state.to_byte());
     }
 }

@@ -17,7 +17,7 @@ use polder_pool::bytes::PageRef;
 use polder_pool::{AccessHint, PoolError, Restart, Translation};
 use polder_structure::{Edit, edit};
 
-use super::node::{NodePage, NodePageMut, NodeRef, State};
+use super::node::{NodePage, NodeRef, State};
 use super::ways::{Set, Ways};
 use super::{Core, HnswIndex};
 use crate::near::Near;
@@ -372,13 +372,14 @@ impl<T: Translation> HnswIndex<T> {
         level: u8,
     ) -> Result<Option<State>, Restart> {
         let layout = &self.core.layout;
-        let nodes = NodePage::new(edit.page(plan.node.page())?);
-        if !nodes.is_of(layout) || nodes.level() < level {
-            return Ok(None);
-        }
-        let found = nodes.node(layout, plan.node.slot());
-        let is_as_it_was = found.each_link(layout, level).eq(plan.was.iter().copied());
-        Ok(is_as_it_was.then(|| found.state()))
+        let state = edit.read(plan.node.page(), |page| {
+            self.core.node_in(page, plan.node, |nodes, found| {
+                let is_as_it_was = found.each_link(layout, level).eq(plan.was.iter().copied());
+                (is_as_it_was && nodes.level() >= level).then(|| found.state())
+            })
+        })?;
+        // A page of something else has no node.
+        Ok(state.ok().flatten().flatten())
     }
 
     /// Writes a list, with `made` in the place of [`NodeId::NEW`].
@@ -397,9 +398,11 @@ impl<T: Translation> HnswIndex<T> {
             let link = if is_new(link) { made } else { *link };
             links.extend((link != plan.node).then_some(link));
         }
-        let mut page = NodePageMut::new(edit.page_mut(plan.node.page())?);
-        page.set_links(&self.core.layout, plan.node.slot(), level, &links);
-        Ok(())
+        let (layout, node) = (&self.core.layout, plan.node);
+        let at = edit.read(node.page(), |page| {
+            NodePage::new(page).node(layout, node.slot()).list_at(layout, level)
+        })?;
+        edit.write(node.page(), at, layout.list_of(level, &links))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Which of some nodes lead to which others of them.
 
+use std::iter;
+
 use super::node::MOST_LINKS;
 use crate::node_id::NodeId;
 
@@ -30,7 +32,13 @@ impl Set {
     }
 
     pub(super) fn iter(self) -> impl Iterator<Item = usize> {
-        (0..MOST).filter(move |place| self.has(*place))
+        (0..).zip(self.0).flat_map(|(number, mut word)| {
+            iter::from_fn(move || {
+                let bit = (word != 0).then(|| word.trailing_zeros() as usize)?;
+                word &= word - 1;
+                Some(64 * number + bit)
+            })
+        })
     }
 }
 

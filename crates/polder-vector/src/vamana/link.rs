@@ -12,7 +12,7 @@ use super::code::Code;
 use super::layout::Kind;
 use super::node::List;
 use super::prune::Candidate;
-use super::slots::{SlotPage, SlotPageMut, State};
+use super::slots::{SlotPage, State};
 use super::walk::Sought;
 use crate::near::order_of;
 use crate::node_id::NodeId;
@@ -178,15 +178,18 @@ impl<T: Translation> VamanaIndex<T> {
         edit: &mut Edit<'_, '_, T>,
         plan: &Plan,
     ) -> Result<bool, Restart> {
-        let (layout, slots) = (&self.core.layout, SlotPage::new(edit.page(plan.node.page())?));
-        let is_one = slots.is_of(layout, Kind::Nodes);
-        let slot = slots.slot(layout, Kind::Nodes, plan.node.slot()).filter(|_| is_one);
-        // VAMANA-2
-        Ok(slot.is_some_and(|slot| {
-            slot.state() == State::Live
-                && slot.partner() == Some(plan.entry)
-                && slot.list(layout) == plan.was
-        }))
+        let layout = &self.core.layout;
+        edit.read(plan.node.page(), |page| {
+            let slots = SlotPage::new(page);
+            let is_one = slots.is_of(layout, Kind::Nodes);
+            let slot = slots.slot(layout, Kind::Nodes, plan.node.slot()).filter(|_| is_one);
+            // VAMANA-2
+            slot.is_some_and(|slot| {
+                slot.state() == State::Live
+                    && slot.partner() == Some(plan.entry)
+                    && slot.list(layout) == plan.was
+            })
+        })
     }
 
     /// Writes what was planned, with `new` for what had no place then.
@@ -202,8 +205,7 @@ impl<T: Translation> VamanaIndex<T> {
             list.remove(new);
         }
         list.links.iter_mut().filter(|link| **link == NodeId::NEW).for_each(|link| *link = new);
-        let page = edit.page_mut(plan.node.page())?;
-        SlotPageMut::new(page).set_list(&self.core.layout, plan.node.slot(), &list);
-        Ok(())
+        let writes = self.core.layout.writes_of(plan.node.slot(), &list);
+        writes.into_iter().try_for_each(|(at, bytes)| edit.write(plan.node.page(), at, bytes))
     }
 }

@@ -124,6 +124,18 @@ impl<'a> Slot<'a> {
     }
 }
 
+impl Layout {
+    /// What a node's list is written by: bytes, and where in the page.
+    pub(super) fn writes_of(&self, slot: usize, list: &List) -> [(usize, Vec<u8>); 2] {
+        let at = self.place_at(Kind::Nodes, slot);
+        let links = &list.links[..list.links.len().min(self.links)];
+        let counts = vec![list.children as u8, links.len() as u8];
+        let mut bytes = Vec::with_capacity(NodeId::BYTES * links.len());
+        NodeId::append(links, &mut bytes);
+        [(at + PARENT + CHILDREN_SHIFT as usize / 8, counts), (at + list_at(self.vector), bytes)]
+    }
+}
+
 impl SlotPageMut<'_> {
     /// Puts the node of a vector in a place that is free.
     pub(super) fn insert_node(
@@ -142,14 +154,8 @@ impl SlotPageMut<'_> {
     }
 
     pub(super) fn set_list(&mut self, layout: &Layout, slot: usize, list: &List) {
-        let at = self.at(layout, Kind::Nodes, slot);
-        let parent = self.page.as_ref().u64(at + PARENT) & ((1 << CHILDREN_SHIFT) - 1);
-        let links = &list.links[..list.links.len().min(layout.links)];
-        let counts = (list.children as u64) << CHILDREN_SHIFT | (links.len() as u64) << COUNT_SHIFT;
-        self.page.set_u64(at + PARENT, parent | counts);
-        let mut bytes = Vec::with_capacity(NodeId::BYTES * links.len());
-        links.iter().for_each(|link| bytes.extend(&link.to_bits().to_le_bytes()[..NodeId::BYTES]));
-        self.page.write(at + list_at(layout.vector), &bytes);
+        let writes = layout.writes_of(slot, list);
+        writes.iter().for_each(|(at, bytes)| self.page.write(*at, bytes));
     }
 
     pub(super) fn set_parent(&mut self, layout: &Layout, slot: usize, parent: Option<NodeId>) {

@@ -58,6 +58,14 @@ pub(super) enum State {
     Leaving,
 }
 
+impl Layout {
+    /// Where in its page a place begins.
+    #[inline(always)]
+    pub(super) fn place_at(&self, kind: Kind, slot: usize) -> usize {
+        at::PLACES + slot * self.strides[kind as usize]
+    }
+}
+
 /// A page of either kind to read. It may change meanwhile: answers count once it has been validated.
 #[derive(Clone, Copy)]
 pub(super) struct SlotPage<'a> {
@@ -100,7 +108,7 @@ impl<'a> SlotPage<'a> {
     /// Where a place is expected, to ask the processor for it.
     #[inline(always)]
     pub(super) fn expected(self, layout: &Layout, kind: Kind, slot: usize) -> Slot<'a> {
-        Slot { page: self.page, at: at::PLACES + slot * layout.strides[kind as usize] }
+        Slot { page: self.page, at: layout.place_at(kind, slot) }
     }
 
     /// The places that are not free, with their numbers.
