@@ -1,7 +1,8 @@
 //! A graph whose nodes are read to be compared (HNSW), and one that is steered by codes (Vamana), of the same
 //! vectors, by turns, with a pool for a tenth of what the first takes: how many of the nearest are found,
-//! how many pages are read for a query, and how many queries are answered a second. Of the vectors of a
-//! `.fvecs` file, for those of another one; without files, of some thousands that are made up.
+//! how many pages are read for a query, and how many queries are answered a second; of the second also where
+//! the searches of a thread go on together, of one thread and of two. Of the vectors of a `.fvecs` file, for
+//! those of another one; without files, of some thousands that are made up.
 //!
 //!     cargo run --release -p polder-vector --example steered [base.fvecs queries.fvecs [threads [links [bits]]]]
 
@@ -12,7 +13,8 @@ use std::time::Instant;
 use polder_format::SpaceId;
 use polder_pool::{Array, Pool, Space};
 use polder_vector::{
-    HnswIndex, HnswOptions, Search, VamanaIndex, VamanaOptions, VectorIndex, VectorRef,
+    Found, HnswIndex, HnswOptions, Search, VamanaIndex, VamanaOptions, VectorIndex, VectorRef,
+    search_many,
 };
 use support::{Folder, farthest, insert_all, shape, vectors};
 
@@ -23,6 +25,7 @@ const COUNT: usize = 10;
 /// How many are kept in sight.
 const WIDTHS: [usize; 5] = [10, 20, 40, 80, 160];
 const ROUNDS: usize = 3;
+const SIDES: usize = 4;
 /// Queries, at most: each reads hundreds of pages of the graph without codes.
 const QUERIES: usize = 200;
 /// The part of the pages of the graph without codes for which there is memory.
@@ -51,20 +54,29 @@ fn main() -> Result<(), Box<dyn Error>> {
     let queries = &queries[..queries.len().min(QUERIES)];
     let farthest: Vec<f32> = queries.iter().map(|query| farthest(&base, query, COUNT)).collect();
     let queries: Vec<VectorRef<'_>> = queries.iter().map(VectorRef::from).collect();
-    let sides: [(&str, &dyn VectorIndex, &Pool<Array>); 2] =
-        [("HNSW", &plain, &plain_pool), ("Vamana", &steered, &steered_pool)];
-    println!("{:8} {:>6} {:>8} {:>12} {:>10}", "", "width", "recall", "pages read", "queries/s");
+    let sides: [Side<'_>; SIDES] = [
+        ("HNSW", &plain, &plain_pool, 1, 1),
+        ("Vamana", &steered, &steered_pool, 1, 1),
+        ("together", &steered, &steered_pool, queries.len(), 1),
+        ("2 threads", &steered, &steered_pool, queries.len(), 2),
+    ];
+    println!("{:9} {:>6} {:>8} {:>12} {:>10}", "", "width", "recall", "pages read", "queries/s");
     for width in WIDTHS {
-        let mut rates = [const { Vec::new() }; 2];
-        let mut seen = [(0, 0); 2];
+        let mut rates = [const { Vec::new() }; SIDES];
+        let mut seen = [(0, 0); SIDES];
         for _ in 0..=ROUNDS {
-            for (side, (_, index, pool)) in sides.iter().enumerate() {
+            for (side, (_, index, pool, together, threads)) in sides.iter().enumerate() {
                 let (begun, reads) = (Instant::now(), pool.stats().device_reads);
-                let mut hits = 0;
-                for (query, farthest) in queries.iter().zip(&farthest) {
-                    let found = index.search(*query, &Search::new(COUNT, width))?.found;
-                    hits += found.iter().filter(|one| one.distance <= *farthest).count();
+                let search = Search::new(COUNT, width);
+                let mut found = Vec::new();
+                for queries in queries.chunks(*together) {
+                    found.extend(search_many(*index, queries, &search, *threads)?);
                 }
+                let is_hit = |one: &Found, farthest: &f32| one.distance <= *farthest;
+                let hits = found.iter().zip(&farthest).map(|(answer, farthest)| {
+                    answer.found.iter().filter(|one| is_hit(one, farthest)).count()
+                });
+                let hits: usize = hits.sum();
                 rates[side].push(queries.len() as f64 / begun.elapsed().as_secs_f64());
                 seen[side] = (hits, pool.stats().device_reads - reads);
             }
@@ -75,11 +87,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             rates.sort_by(f64::total_cmp);
             let of = |number: u64| number as f64 / queries.len() as f64;
             let (recall, rate) = (of(hits as u64) / COUNT as f64, rates[ROUNDS / 2]);
-            println!("{name:8} {width:6} {recall:8.3} {:12.1} {rate:10.0}", of(reads));
+            println!("{name:9} {width:6} {recall:8.3} {:12.1} {rate:10.0}", of(reads));
         }
     }
     Ok(())
 }
+
+/// Its name, what is searched, how many queries are given at once, and to how many threads.
+type Side<'s> = (&'s str, &'s dyn VectorIndex, &'s Pool<Array>, usize, usize);
 
 /// An index in a file.
 struct Built {

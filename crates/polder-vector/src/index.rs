@@ -83,6 +83,19 @@ pub trait VectorIndex: Send + Sync {
     /// Those of a vector that is not one of the index, and those of the pool.
     fn search(&self, query: VectorRef<'_>, search: &Search<'_>) -> Result<Answer, VectorError>;
 
+    /// The same for many by the caller's thread; where it waits for a device, several searches go on together
+    /// in an index that gains by it. Gives the answers in the order of the queries.
+    ///
+    /// # Errors
+    /// Those of [`VectorIndex::search`], for any of them.
+    fn search_together(
+        &self,
+        queries: &[VectorRef<'_>],
+        search: &Search<'_>,
+    ) -> Result<Vec<Answer>, VectorError> {
+        queries.iter().map(|query| self.search(*query, search)).collect()
+    }
+
     /// The nearest of all, each of which is compared; [`Search::width`] says nothing here.
     ///
     /// # Errors

@@ -6,8 +6,11 @@ use crate::index::VectorIndex;
 use crate::search::{Answer, Search};
 use crate::share::share;
 
-/// Searches for many vectors, by so many threads, the caller's among them. Gives the answers in the order of
-/// the queries.
+/// Queries that a thread takes at once, at most.
+const MOST_OF_ONE: usize = 64;
+
+/// Searches for many vectors, by so many threads, the caller's among them, each as
+/// [`VectorIndex::search_together`] does. Gives the answers in the order of the queries.
 ///
 /// ```
 /// # use polder_format::PageSize;
@@ -38,13 +41,15 @@ pub fn search_many(
     search: &Search<'_>,
     threads: usize,
 ) -> Result<Vec<Answer>, VectorError> {
-    let search = |answers: &mut Vec<(usize, Answer)>, number: usize| {
-        let answer = index.search(queries[number], search)?;
-        answers.push((number, answer));
+    // All threads have something to do.
+    let of_one = queries.len().div_ceil(threads.max(1)).clamp(1, MOST_OF_ONE);
+    let parts: Vec<_> = queries.chunks(of_one).collect();
+    let search = |answers: &mut Vec<(usize, Vec<Answer>)>, number: usize| {
+        answers.push((number, index.search_together(parts[number], search)?));
         Ok::<(), VectorError>(())
     };
-    let states = share(queries.len(), threads, Vec::new, search, &mut |_| true)?;
+    let states = share(parts.len(), threads, Vec::new, search, &mut |_| true)?;
     let mut all: Vec<_> = states.into_iter().flatten().flatten().collect();
     all.sort_unstable_by_key(|(number, _)| *number);
-    Ok(all.into_iter().map(|(_, answer)| answer).collect())
+    Ok(all.into_iter().flat_map(|(_, answers)| answers).collect())
 }

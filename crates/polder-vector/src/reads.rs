@@ -53,11 +53,18 @@ pub(crate) struct Reads<'r, 'p, T: Translation> {
     awaited: Vec<(usize, NodeId)>,
     /// Places that are to be waited for when no page is on its way.
     later: Vec<NodeId>,
+    /// How many pages were not there.
+    missing: usize,
 }
 
 impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
     pub(crate) fn new(space: &'p Space<T>, way: &'r mut Interleaved<'p, T>) -> Reads<'r, 'p, T> {
-        Reads { space, way, awaited: Vec::new(), later: Vec::new() }
+        Reads { space, way, awaited: Vec::new(), later: Vec::new(), missing: 0 }
+    }
+
+    /// How many pages were not there so far.
+    pub(crate) fn missing(&self) -> usize {
+        self.missing
     }
 
     /// Looks at these places, in the order in which their pages come.
@@ -130,6 +137,7 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
     #[cold]
     fn await_page<L: Look>(&mut self, place: NodeId, look: &mut L) {
         if let Blocked::Missing(page, parent) = self.way.blocked() {
+            self.missing += 1;
             if self.way.is_full() {
                 self.land_all(look);
             }

@@ -49,9 +49,14 @@ impl<'f> Search<'f> {
         Search { filter: Some(filter), ..self }
     }
 
+    /// Whether it is for all within a distance.
+    pub(crate) fn is_range(&self) -> bool {
+        self.within < f32::INFINITY
+    }
+
     /// How many are kept in sight at first. A search for all within a distance finds out how many it needs.
     pub(crate) fn first_width(&self) -> usize {
-        match self.within < f32::INFINITY {
+        match self.is_range() {
             true => self.width.max(1),
             false => self.width.max(self.count).max(1),
         }

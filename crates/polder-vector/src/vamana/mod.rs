@@ -442,6 +442,14 @@ impl<T: Translation> VectorIndex for VamanaIndex<T> {
         VamanaIndex::search(self, query, search)
     }
 
+    fn search_together(
+        &self,
+        queries: &[VectorRef<'_>],
+        search: &Search<'_>,
+    ) -> Result<Vec<Answer>, VectorError> {
+        VamanaIndex::search_together(self, queries, search)
+    }
+
     fn search_exact(
         &self,
         query: VectorRef<'_>,

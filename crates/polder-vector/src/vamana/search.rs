@@ -7,7 +7,7 @@ use polder_pool::{PoolError, Translation};
 use super::VamanaIndex;
 use super::filtered::Limit;
 use super::slots::State;
-use super::walk::{Expanded, Walk};
+use super::walk::{About, Expanded, Sought, TOGETHER, Walk, Ways};
 use crate::best::Best;
 use crate::element::VectorRef;
 use crate::error::VectorError;
@@ -34,56 +34,121 @@ impl<T: Translation> VamanaIndex<T> {
         query: impl Into<VectorRef<'v>>,
         search: &Search<'_>,
     ) -> Result<Answer, VectorError> {
-        let sought = self.core.sought(self.core.distances.vector(query.into())?);
+        let mut answers = self.search_together(&[query.into()], search)?;
+        Ok(answers.pop().unwrap_or_default())
+    }
+
+    /// The same for many, whose searches go on together where pages must be read: a device of which one
+    /// search alone waits for a few reads at a time is kept busy so. Gives the answers in the order of the
+    /// queries.
+    ///
+    /// # Errors
+    /// Those of [`VamanaIndex::search`], for any of them.
+    pub fn search_together(
+        &self,
+        queries: &[VectorRef<'_>],
+        search: &Search<'_>,
+    ) -> Result<Vec<Answer>, VectorError> {
         search.validate()?;
-        let mut limit = match search.filter {
-            Some(filter) => Some(self.limit(filter)?),
-            None => None,
+        let sought = |query: &VectorRef<'_>| -> Result<Sought, VectorError> {
+            Ok(self.core.sought(self.core.distances.vector(*query)?))
         };
-        let found = self.walk(&sought, search.filter, |walk| walk.search(search, &mut limit))?;
-        match found {
+        let sought = queries.iter().map(sought).collect::<Result<Vec<_>, _>>()?;
+        let mut answers = vec![None; queries.len()];
+        self.read_by(|ways| self.search_all(ways, &sought, search, &mut answers))?;
+        let answer = |(found, sought): (Option<Vec<Found>>, &Sought)| match found {
             Some(found) => Ok(Answer { found, is_exhaustive: false }),
-            None => Ok(self.search_codes(&sought, search)?),
+            None => Ok(self.search_codes(sought, search)?),
+        };
+        answers.into_iter().zip(&sought).map(answer).collect()
+    }
+
+    /// What is nearest of the nodes that are read, for each search that is not given up because to go
+    /// through all codes costs less.
+    fn search_all(
+        &self,
+        ways: &mut Ways<'_, '_, T>,
+        sought: &[Sought],
+        search: &Search<'_>,
+        answers: &mut [Option<Vec<Found>>],
+    ) -> Result<(), PoolError> {
+        let (mut walks, mut ends): (Vec<Walk<'_>>, Vec<End>) = Default::default();
+        let (mut waiting, mut together) = (sought.iter().enumerate(), 1);
+        loop {
+            while walks.len() < together
+                && let Some((number, sought)) = waiting.next()
+            {
+                let limit = search.filter.map(|filter| self.limit(filter)).transpose()?;
+                let width = search.first_width();
+                if limit.as_ref().is_none_or(|limit| !limit.is_reached(width)) {
+                    let mut walk = Walk::new(sought, search.filter, About::Distances);
+                    walk.begin(ways, width, search.is_range())?;
+                    walks.push(walk);
+                    ends.push(End { number, width, limit });
+                }
+            }
+            for at in (0..walks.len()).rev() {
+                match ends[at].turn(&mut walks[at], search) {
+                    Turn::GoesOn => continue,
+                    Turn::Ends => answers[ends[at].number] = Some(walks[at].nearest_of(search)),
+                    Turn::IsGivenUp => {}
+                }
+                walks.swap_remove(at);
+                ends.swap_remove(at);
+            }
+            if walks.is_empty() && waiting.len() == 0 {
+                return Ok(());
+            }
+            let before = ways.missing();
+            ways.step(&mut walks)?;
+            // Where all is in memory, several at once only need more of the processor's cache.
+            together = if ways.missing() > before { TOGETHER } else { 1 };
         }
     }
 }
 
-impl<T: Translation> Walk<'_, '_, T> {
-    /// What is nearest of the nodes that are read. `None` if that is given up, because to go through all
-    /// codes costs less.
-    fn search(
-        &mut self,
-        search: &Search<'_>,
-        limit: &mut Option<Limit>,
-    ) -> Result<Option<Vec<Found>>, PoolError> {
-        let is_range = search.within < f32::INFINITY;
-        let mut width = search.first_width();
-        if limit.as_ref().is_some_and(|limit| limit.is_reached(width)) {
-            return Ok(None);
+/// Until when one of several searches goes on.
+struct End {
+    /// Which of them it is.
+    number: usize,
+    width: usize,
+    limit: Option<Limit>,
+}
+
+/// What becomes of a search after a step.
+enum Turn {
+    GoesOn,
+    Ends,
+    /// To go through all codes costs less.
+    IsGivenUp,
+}
+
+impl End {
+    fn turn(&mut self, walk: &mut Walk<'_>, search: &Search<'_>) -> Turn {
+        if let Some(done) = walk.done {
+            let is_reached = self.limit.as_mut().is_some_and(|limit| {
+                limit.add(done);
+                limit.is_reached(self.width)
+            });
+            return if is_reached { Turn::IsGivenUp } else { Turn::GoesOn };
         }
-        let mut step = Some(self.begin(width, is_range)?);
-        loop {
-            while let Some(done) = step {
-                if let Some(limit) = limit {
-                    limit.add(done);
-                    if limit.is_reached(width) {
-                        return Ok(None);
-                    }
-                }
-                step = self.step()?;
-            }
-            let is_enough = width >= search.count || !self.nearest().is_full();
-            if !is_range || is_enough || self.is_beyond(search.within) {
-                break;
-            }
-            width = width.saturating_mul(2);
-            self.nearest().widen(width);
-            step = self.step()?;
+        let is_enough = self.width >= search.count || !walk.nearest().is_full();
+        if search.is_range() && !is_enough && !walk.is_beyond(search.within) {
+            self.width = self.width.saturating_mul(2);
+            walk.nearest().widen(self.width);
+            return Turn::GoesOn;
         }
         // What matches is not linked, or too far away.
-        if limit.is_some() && !self.nearest().is_full() {
-            return Ok(None);
+        match self.limit.is_some() && !walk.nearest().is_full() {
+            true => Turn::IsGivenUp,
+            false => Turn::Ends,
         }
+    }
+}
+
+impl Walk<'_> {
+    /// The nearest of the nodes that were read.
+    fn nearest_of(&self, search: &Search<'_>) -> Vec<Found> {
         let mut best = Best::new(search);
         for Expanded { entry, label, state, distance, .. } in self.expanded() {
             let order = Best::order(*distance);
@@ -92,7 +157,7 @@ impl<T: Translation> Walk<'_, '_, T> {
                 best.insert((order, *label, *entry));
             }
         }
-        Ok(Some(best.into_found()))
+        best.into_found()
     }
 
     /// Whether the farthest of what is in sight are all farther than this: by their codes they are farthest,

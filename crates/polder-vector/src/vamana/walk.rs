@@ -16,10 +16,14 @@
 //! NeurIPS 2019, section 3, where codes are kept in memory beside the graph on a disk. Here they are in
 //! pages as everything is, and those that searches come to again and again stay in the pool.)
 //!
+//! Several searches of one thread go on together, step by step: then the nodes of all of them are read
+//! together, which keeps a device busy of which one search waits for each few reads.
+//!
 //! A vector that is being removed is gone through and not found. With a filter what does not match is gone
 //! through as well: labels are in the entries, so that for one that is not expanded no node is read.
 
-use std::cell::Cell;
+use std::cell::RefCell;
+use std::mem;
 
 use polder_pool::{AccessHint, PoolError, Translation};
 
@@ -38,6 +42,8 @@ use crate::visited::Visited;
 /// Nodes that are expanded together: with more, more reads are under way at once, and more of them turn
 /// out not to have been needed.
 const BEAM: usize = 4;
+/// Searches of one thread that go on together, at most; it keeps the memory of so many.
+pub(super) const TOGETHER: usize = 16;
 
 /// A vector that is looked for.
 pub(super) struct Sought {
@@ -90,7 +96,7 @@ pub(super) struct Seen {
     pub(super) node: Option<NodeId>,
 }
 
-/// Memory of a search, which the next one of the thread uses again.
+/// Memory of a search, which a later one of the thread uses again.
 #[derive(Default)]
 struct Scratch {
     visited: Option<Visited>,
@@ -105,7 +111,7 @@ struct Scratch {
 }
 
 thread_local! {
-    static SCRATCH: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
+    static KEPT: RefCell<Vec<Scratch>> = const { RefCell::new(Vec::new()) };
 }
 
 /// How many entries a step of a walk has seen, and how many of them match.
@@ -116,15 +122,21 @@ pub(super) struct Step {
     pub(super) matching: usize,
 }
 
-/// One search.
-pub(super) struct Walk<'w, 'p, T: Translation> {
+/// What a thread reads pages by, for one search or several.
+pub(super) struct Ways<'w, 'p, T: Translation> {
     index: &'p VamanaIndex<T>,
     entries: Reads<'w, 'p, T>,
     nodes: Reads<'w, 'p, T>,
-    scratch: &'w mut Scratch,
+}
+
+/// One search.
+pub(super) struct Walk<'w> {
+    scratch: Scratch,
     sought: &'w Sought,
     filter: Option<&'w dyn Filter>,
     about: About,
+    /// What the last step has done. `None` if everything in sight is expanded.
+    pub(super) done: Option<Step>,
 }
 
 /// What is noticed of nodes, beside how far they are.
@@ -139,29 +151,19 @@ pub(super) enum About {
 }
 
 impl<T: Translation> VamanaIndex<T> {
-    /// Runs one search.
-    pub(super) fn walk<'p, R>(
+    /// Reads pages for searches.
+    pub(super) fn read_by<'p, R>(
         &'p self,
-        sought: &Sought,
-        filter: Option<&dyn Filter>,
-        search: impl FnOnce(&mut Walk<'_, 'p, T>) -> Result<R, PoolError>,
+        read: impl FnOnce(&mut Ways<'_, 'p, T>) -> Result<R, PoolError>,
     ) -> Result<R, PoolError> {
-        let mut scratch = SCRATCH.take().unwrap_or_default();
         let space = &self.space;
         // Nodes are many, and each is seldom come to: their pages leave memory before those of codes.
-        let result = space.interleave(AccessHint::Normal, |often| {
+        space.interleave(AccessHint::Normal, |often| {
             space.interleave(AccessHint::Scan, |once| {
-                let entries = Reads::new(space, often);
-                let nodes = Reads::new(space, once);
-                let (index, scratch, about) = (self, &mut *scratch, About::Distances);
-                search(&mut Walk { index, entries, nodes, scratch, sought, filter, about })
+                let (entries, nodes) = (Reads::new(space, often), Reads::new(space, once));
+                read(&mut Ways { index: self, entries, nodes })
             })
-        });
-        // What a wide search needed is not kept.
-        if scratch.visited.as_ref().is_some_and(Visited::is_small) {
-            SCRATCH.set(Some(scratch));
-        }
-        result
+        })
     }
 
     /// The nodes that are read when as many of the nearest are kept in sight as for an insert,
@@ -171,13 +173,16 @@ impl<T: Translation> VamanaIndex<T> {
         sought: &Sought,
         about: About,
     ) -> Result<(Vec<Expanded>, Vec<Vector>), PoolError> {
-        self.walk(sought, None, |walk| {
-            walk.about = about;
-            walk.begin(self.core.options.insert_width, false)?;
-            while walk.step()?.is_some() {}
-            let Scratch { expanded, vectors, .. } = &mut *walk.scratch;
-            Ok((std::mem::take(expanded), std::mem::take(vectors)))
-        })
+        let mut walk = Walk::new(sought, None, about);
+        self.read_by(|ways| {
+            walk.begin(ways, self.core.options.insert_width, false)?;
+            while walk.done.is_some() {
+                ways.step(std::slice::from_mut(&mut walk))?;
+            }
+            Ok(())
+        })?;
+        let Scratch { expanded, vectors, .. } = &mut walk.scratch;
+        Ok((mem::take(expanded), mem::take(vectors)))
     }
 }
 
@@ -204,21 +209,17 @@ impl LookAtSlot for Entries<'_> {
 }
 
 /// What is seen of nodes.
-struct Nodes<'n> {
+struct Nodes<'n, 'w> {
     core: &'n Core,
-    vector: &'n Vector,
-    about: About,
-    /// The entries by which nodes are reached.
-    wanted: &'n [Seen],
-    /// The links of the node that was seen last, and those of all that were taken.
+    /// Each has the entries by which it wants nodes.
+    walks: &'n mut [Walk<'w>],
+    /// The links of the node that was seen last.
     fresh: &'n mut Vec<NodeId>,
-    links: &'n mut Vec<NodeId>,
-    expanded: &'n mut Vec<Expanded>,
-    vectors: &'n mut Vec<Vector>,
 }
 
-impl LookAtSlot for Nodes<'_> {
-    type Sight = (Expanded, Option<Vector>);
+impl LookAtSlot for Nodes<'_, '_> {
+    /// Which of the walks wanted it, and what it is for that.
+    type Sight = (usize, Expanded, Option<Vector>);
     const KIND: Kind = Kind::Nodes;
 
     fn see(&mut self, node: NodeId, slot: Slot<'_>) -> Option<Self::Sight> {
@@ -226,82 +227,135 @@ impl LookAtSlot for Nodes<'_> {
         // VAMANA-2
         let entry = slot.partner().filter(|_| slot.state() != State::Free)?;
         let is_it = |wanted: &Seen| wanted.entry == entry && wanted.node == Some(node);
-        if !self.wanted.iter().any(is_it) {
-            return None;
-        }
+        // A node that several want was asked for as often.
+        let wants = |walk: &Walk<'_>| walk.scratch.seen.iter().any(is_it);
+        let number = self.walks.iter().position(wants)?;
+        let Walk { sought, about, .. } = &self.walks[number];
         let layout = &self.core.layout;
         slot.links(layout, self.fresh);
-        let leads = matches!(self.about, About::LinksTo(about) if self.fresh.contains(&about));
-        let vector = (self.about == About::Vectors).then(|| slot.copy(layout));
+        let leads = matches!(about, About::LinksTo(about) if self.fresh.contains(about));
+        let vector = (*about == About::Vectors).then(|| slot.copy(layout));
         let expanded = Expanded {
             entry,
             node,
             label: slot.label(),
             state: slot.state(),
-            distance: self.core.distance(self.vector, slot),
+            distance: self.core.distance(&sought.vector, slot),
             children: slot.children(layout),
             leads,
         };
-        Some((expanded, vector))
+        Some((number, expanded, vector))
     }
 
-    fn take(&mut self, _: NodeId, (expanded, vector): Self::Sight) {
-        self.links.append(self.fresh);
-        self.expanded.push(expanded);
-        self.vectors.extend(vector);
+    fn take(&mut self, node: NodeId, (number, expanded, vector): Self::Sight) {
+        let scratch = &mut self.walks[number].scratch;
+        let mut wanted = scratch.seen.iter_mut().filter(|seen| seen.node == Some(node));
+        wanted.by_ref().for_each(|seen| seen.node = None);
+        scratch.links.append(self.fresh);
+        scratch.expanded.push(expanded);
+        scratch.vectors.extend(vector);
     }
 }
 
-impl<T: Translation> Walk<'_, '_, T> {
+impl<T: Translation> Ways<'_, '_, T> {
+    /// Expands a few of the nearest of each of these walks.
+    pub(super) fn step(&mut self, walks: &mut [Walk<'_>]) -> Result<(), PoolError> {
+        let Some(first) = walks.first_mut() else { return Ok(()) };
+        let (mut nodes, mut fresh) =
+            (mem::take(&mut first.scratch.nodes), mem::take(&mut first.scratch.fresh));
+        nodes.clear();
+        for walk in &mut *walks {
+            walk.choose(self, &mut nodes)?;
+        }
+        let core = &*self.index.core;
+        let mut look = Nodes { core, walks, fresh: &mut fresh };
+        self.nodes.each(&nodes, &mut At(&core.layout, &mut look))?;
+        for walk in &mut *walks {
+            if let Some(Step { expanded, .. }) = walk.done {
+                let step = walk.look_at_links(self)?;
+                walk.done = Some(Step { expanded, ..step });
+            }
+        }
+        (walks[0].scratch.nodes, walks[0].scratch.fresh) = (nodes, fresh);
+        Ok(())
+    }
+
+    /// How many pages of nodes had to be read so far.
+    pub(super) fn missing(&self) -> usize {
+        self.nodes.missing()
+    }
+}
+
+impl<'w> Walk<'w> {
+    pub(super) fn new(
+        sought: &'w Sought,
+        filter: Option<&'w dyn Filter>,
+        about: About,
+    ) -> Walk<'w> {
+        let scratch = KEPT.with_borrow_mut(Vec::pop).unwrap_or_default();
+        Walk { scratch, sought, filter, about, done: None }
+    }
+
     /// Begins at the entry and the seeds, to keep so many in sight; with `keeps_all` also what is not among
     /// the nearest, for later.
-    pub(super) fn begin(&mut self, width: usize, keeps_all: bool) -> Result<Step, PoolError> {
-        let scratch = &mut *self.scratch;
+    pub(super) fn begin<T: Translation>(
+        &mut self,
+        ways: &mut Ways<'_, '_, T>,
+        width: usize,
+        keeps_all: bool,
+    ) -> Result<(), PoolError> {
+        let scratch = &mut self.scratch;
         scratch.visited.get_or_insert_with(Visited::new).clear();
         scratch.nearest.clear(width, keeps_all);
         scratch.expanded.clear();
         scratch.vectors.clear();
-        let links = &mut self.scratch.links;
-        let slots = self.index.core.layout.slots(Kind::Codes);
-        let entry = self.index.beginning(|page| {
+        let links = &mut scratch.links;
+        let slots = ways.index.core.layout.slots(Kind::Codes);
+        let entry = ways.index.beginning(|page| {
             let seeds = meta::seeds(page).flat_map(|page| (0..slots).map(move |slot| (page, slot)));
             links.clear();
             links.extend(seeds.filter_map(|(page, slot)| NodeId::new(page, 0, slot)));
         })?;
         links.extend(entry.map(|entry| entry.id));
-        self.look_at_links()
+        self.done = Some(self.look_at_links(ways)?);
+        Ok(())
     }
 
-    /// Expands a few of the nearest. `None` if all of them are.
-    pub(super) fn step(&mut self) -> Result<Option<Step>, PoolError> {
-        let scratch = &mut *self.scratch;
-        scratch.beam.clear();
-        scratch.beam.extend((0..BEAM).map_while(|_| scratch.nearest.take_next()));
-        if scratch.beam.is_empty() {
-            return Ok(None);
-        }
-        let core = &*self.index.core;
-        let Scratch { beam, nodes, links, fresh, seen, expanded, vectors, .. } = scratch;
-        seen.clear();
-        let mut look = Entries { core, sought: self.sought, seen };
-        self.entries.each(beam, &mut At(&core.layout, &mut look))?;
-        nodes.clear();
-        nodes.extend(seen.iter().filter_map(|seen| seen.node));
+    /// Chooses a few of the nearest, and adds their nodes to these.
+    fn choose<T: Translation>(
+        &mut self,
+        ways: &mut Ways<'_, '_, T>,
+        nodes: &mut Vec<NodeId>,
+    ) -> Result<(), PoolError> {
+        let Scratch { nearest, beam, links, seen, .. } = &mut self.scratch;
         links.clear();
-        let (vector, about, wanted) = (&self.sought.vector, self.about, &**seen);
-        let mut look = Nodes { core, vector, about, wanted, fresh, links, expanded, vectors };
-        self.nodes.each(nodes, &mut At(&core.layout, &mut look))?;
-        let expanded = nodes.len();
-        Ok(Some(Step { expanded, ..self.look_at_links()? }))
+        seen.clear();
+        beam.clear();
+        beam.extend((0..BEAM).map_while(|_| nearest.take_next()));
+        if beam.is_empty() {
+            self.done = None;
+            return Ok(());
+        }
+        let core = &*ways.index.core;
+        let mut look = Entries { core, sought: self.sought, seen };
+        ways.entries.each(beam, &mut At(&core.layout, &mut look))?;
+        let before = nodes.len();
+        nodes.extend(seen.iter().filter_map(|seen| seen.node));
+        self.done = Some(Step { expanded: nodes.len() - before, ..Step::default() });
+        Ok(())
     }
 
     /// Estimates how far those are to which links lead that were not seen.
-    fn look_at_links(&mut self) -> Result<Step, PoolError> {
-        let Scratch { visited, nearest, links, seen, .. } = &mut *self.scratch;
+    fn look_at_links<T: Translation>(
+        &mut self,
+        ways: &mut Ways<'_, '_, T>,
+    ) -> Result<Step, PoolError> {
+        let Scratch { visited, nearest, links, seen, .. } = &mut self.scratch;
         visited.get_or_insert_with(Visited::new).insert_all(links);
         seen.clear();
-        let mut look = Entries { core: &self.index.core, sought: self.sought, seen };
-        self.entries.each(links, &mut At(&self.index.core.layout, &mut look))?;
+        let core = &*ways.index.core;
+        let mut look = Entries { core, sought: self.sought, seen };
+        ways.entries.each(links, &mut At(&core.layout, &mut look))?;
         let mut step = Step { seen: seen.len(), ..Step::default() };
         // No page is on its way (MANY-4).
         for Seen { entry, label, state, estimate, .. } in &*seen {
@@ -325,5 +379,20 @@ impl<T: Translation> Walk<'_, '_, T> {
     /// The nodes that were read, in no order.
     pub(super) fn expanded(&self) -> &[Expanded] {
         &self.scratch.expanded
+    }
+}
+
+impl Drop for Walk<'_> {
+    fn drop(&mut self) {
+        let scratch = mem::take(&mut self.scratch);
+        // What a wide search needed is not kept. When the thread ends, nothing is.
+        if scratch.visited.as_ref().is_some_and(Visited::is_small) {
+            let _ = KEPT.try_with(|kept| {
+                let mut kept = kept.borrow_mut();
+                if kept.len() < TOGETHER {
+                    kept.push(scratch);
+                }
+            });
+        }
     }
 }

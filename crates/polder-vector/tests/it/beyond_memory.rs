@@ -10,9 +10,9 @@ use polder_pool::{
     Vm,
 };
 use polder_testkit::effort::steps;
-use polder_testkit::pools::{disk, is_of_device, tight};
+use polder_testkit::pools::{config, disk, is_of_device, tight};
 use polder_testkit::{Errno, FaultPlan, Operation, Random, SimDisk, When, test_with};
-use polder_vector::{Search, VectorError, VectorIndex};
+use polder_vector::{Answer, Search, VectorError, VectorIndex, VectorRef};
 
 use crate::support::*;
 
@@ -65,6 +65,37 @@ fn finds<F: Family, T: Translation>() {
     assert!(together >= 4, "at most {together} reads were under way");
 }
 
+/// Searches of one thread that go on together find what each finds alone, with a filter and for all within
+/// a distance as well.
+fn together<F: Family>() {
+    let Prepared { image, file, .. } = prepared::<F>();
+    let disk = SimDisk::from_image(&image, FaultPlan::new(1).delay(0.3, Duration::ZERO));
+    let pool = open_pool::<Array>(&disk, &tight::<Array>(PageSize::MIN, file));
+    let index = F::Of::<Array>::opened(pool.open_space(SPACE).unwrap());
+    let mut random = Random::new(8);
+    let queries: Vec<_> = (0..50).map(|_| vector(&mut random, DIMENSIONS)).collect();
+    let queries: Vec<_> = queries.iter().map(VectorRef::from).collect();
+    let plain = Search::new(10, F::WIDTH);
+    let (many, few) = (|label: u64| !label.is_multiple_of(3), |label: u64| label < 12);
+    let alone = |search| -> Vec<Answer> {
+        queries.iter().map(|query| VectorIndex::search(&index, *query, &search).unwrap()).collect()
+    };
+    let middle = alone(plain)[0].found[5].distance;
+    let within = Search::new(1000, 10).within(middle);
+    for search in [plain, plain.filter(&many), plain.filter(&few), within, within.filter(&many)] {
+        assert_eq!(index.search_together(&queries, &search).unwrap(), alone(search));
+    }
+    let reads = pool.stats().device_reads;
+    assert!(reads > 2000, "{reads} reads: the pool is not too small for the index");
+    // One thread has more reads under way the more frames there are.
+    let disk = SimDisk::from_image(&image, FaultPlan::new(1).delay(0.3, Duration::ZERO));
+    let pool = open_pool::<Array>(&disk, &config(8, PageSize::MIN, file));
+    let index = F::Of::<Array>::opened(pool.open_space(SPACE).unwrap());
+    index.search_together(&queries, &plain).unwrap();
+    let together = disk.counts().most_queued;
+    assert!(together >= F::READS_TOGETHER, "at most {together} reads were under way");
+}
+
 /// Runs operations under a plan. What was acknowledged stays, also when the device is well again; what
 /// failed in the middle may have happened. Gives how many failed.
 fn survive<F: Family>(prepared: &Prepared, plan: FaultPlan, ops: u64, seed: u64) -> u64 {
@@ -79,13 +110,16 @@ fn survive<F: Family>(prepared: &Prepared, plan: FaultPlan, ops: u64, seed: u64)
     for _ in 0..ops {
         let query = vector(&mut random, DIMENSIONS);
         let error = match random.below(3) {
-            0 => index
-                .search((&query).into(), &Search::new(10, F::WIDTH))
-                .map(|found| {
-                    let labels: BTreeSet<u64> = labels(&found.found).into_iter().collect();
-                    assert_eq!(labels.len(), found.found.len(), "{plan:?}: something twice");
-                })
-                .err(),
+            0 => {
+                let other = vector(&mut random, DIMENSIONS);
+                let queries = [&query, &other].map(VectorRef::from);
+                let once = |Answer { found, .. }: Answer| {
+                    let labels: BTreeSet<u64> = labels(&found).into_iter().collect();
+                    assert_eq!(labels.len(), found.len(), "{plan:?}: something twice");
+                };
+                let answers = index.search_together(&queries, &Search::new(10, F::WIDTH));
+                answers.map(|answers| answers.into_iter().for_each(once)).err()
+            }
             1 => {
                 next += 1;
                 match index.insert(next, (&query).into()) {
@@ -186,6 +220,11 @@ macro_rules! tests_of {
                 array_swizzled: ArraySwizzled,
                 vm: Vm,
             );
+
+            #[test]
+            fn together() {
+                super::together::<$family>();
+            }
 
             #[test]
             fn each_read_may_fail_once() {

@@ -135,6 +135,8 @@ pub trait Family {
     /// Whether an operation fails for a single read that does. Else nearly all reads are of several pages at
     /// once, and what fails of these is read once more.
     const MEETS_READS: bool = true;
+    /// Reads that are under way at once in many searches, at least.
+    const READS_TOGETHER: u64 = 4;
 }
 
 pub struct Graphs;
@@ -159,6 +161,8 @@ impl Family for Steered {
     type Of<T: Translation> = VamanaIndex<T>;
     const WIDTH: usize = 100;
     const MEETS_READS: bool = false;
+    // Each search alone has four.
+    const READS_TOGETHER: u64 = 16;
 }
 
 /// Vectors of clusters, to train on.
