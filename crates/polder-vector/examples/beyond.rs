@@ -20,7 +20,7 @@ use polder_pool::{Array, Space};
 use polder_vector::{
     HnswIndex, HnswOptions, Search, VamanaIndex, VamanaOptions, VectorError, VectorIndex, VectorRef,
 };
-use support::{Folder, insert_all, shape, vectors};
+use support::{Folder, in_parts, insert_all, shape, vectors};
 
 mod support;
 
@@ -76,23 +76,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     })?;
     let index = open(pool.open_space(SpaceId::CATALOGUE)?)?;
     let all: Vec<(VectorRef<'_>, f32)> = queries.iter().map(VectorRef::from).zip(truth).collect();
-    let part = all.len().div_ceil(threads);
     let search = |width| -> Result<(f64, f64), VectorError> {
-        let look = |part: &[(VectorRef<'_>, f32)]| -> Result<usize, VectorError> {
+        let begun = Instant::now();
+        let hits = in_parts(&all, threads, |part| {
             let mut hits = 0;
             for (query, farthest) in part {
                 let found = index.search(*query, &Search::new(COUNT, width))?.found;
                 hits += found.iter().filter(|one| one.distance <= *farthest).count();
             }
             Ok(hits)
-        };
-        let begun = Instant::now();
-        let hits: Vec<_> = thread::scope(|scope| {
-            let threads: Vec<_> = all.chunks(part).map(|part| scope.spawn(|| look(part))).collect();
-            threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
-        });
+        })?;
         let seconds = begun.elapsed().as_secs_f64();
-        let hits: usize = hits.into_iter().sum::<Result<_, _>>()?;
+        let hits: usize = hits.into_iter().sum();
         Ok((hits as f64 / (COUNT * all.len()) as f64, all.len() as f64 / seconds))
     };
     if way.is_some() {

@@ -1,9 +1,9 @@
 //! Builds an index of the vectors of a `.fvecs` file, and looks for those of another one: how long that
 //! takes, and how many of the nearest are found. Without files, of some thousands that are made up.
 //!
-//!     cargo run --release -p polder-vector --example nearest [base.fvecs queries.fvecs [threads [links [width]]]]
+//!     cargo run --release -p polder-vector --example nearest [base.fvecs queries.fvecs [threads [links [width [searching]]]]]
 //!
-//! With `turns` as the last argument it searches whenever a line is read, and prints numbers alone:
+//! So many threads insert, and so many search, one unless it is said. With `turns` as the last argument it searches whenever a line is read, and prints numbers alone:
 //! `scripts/vector-peers` has it take turns with other indexes.
 
 use std::error::Error;
@@ -11,7 +11,7 @@ use std::time::Instant;
 use std::{env, io};
 
 use polder_vector::{Search, VectorError};
-use support::vectors;
+use support::{in_parts, vectors};
 
 mod support;
 
@@ -24,22 +24,30 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let number = |at: usize, default| arguments.get(at).map_or(Ok(default), |text| text.parse());
     let (threads, links, width) = (number(2, 1)?, number(3, 16)?, number(4, 128)?);
+    let searching = number(5, 1)?;
     let [base, queries] = vectors(&arguments, [5000, 100])?;
     let begun = Instant::now();
     let (_folder, index) = support::build(&base, threads, links, width)?;
     let rate = base.len() as f64 / begun.elapsed().as_secs_f64();
     let bytes = index.space().pages_in_use()? * 8192 / base.len() as u64;
-    let exact = queries.iter().map(|query| index.search_exact(query, &Search::new(COUNT, 0)));
-    let exact = exact.collect::<Result<Vec<_>, _>>()?;
+    let exact = queries.iter().map(|query| {
+        let exact = index.search_exact(query, &Search::new(COUNT, 0))?;
+        Ok((query, exact.found))
+    });
+    let all = exact.collect::<Result<Vec<_>, VectorError>>()?;
     let search = |width| -> Result<(f64, f64), VectorError> {
-        let (mut hits, begun) = (0, Instant::now());
-        let found = queries.iter().map(|query| index.search(query, &Search::new(COUNT, width)));
-        let found = found.collect::<Result<Vec<_>, _>>()?;
+        let begun = Instant::now();
+        let hits = in_parts(&all, searching, |part| {
+            let mut hits = 0;
+            for (query, exact) in part {
+                let found = index.search(*query, &Search::new(COUNT, width))?.found;
+                hits += found.iter().filter(|one| exact.contains(one)).count();
+            }
+            Ok(hits)
+        })?;
         let seconds = begun.elapsed().as_secs_f64();
-        for (found, exact) in found.iter().zip(&exact) {
-            hits += found.found.iter().filter(|one| exact.found.contains(one)).count();
-        }
-        Ok((hits as f64 / (COUNT * queries.len()) as f64, queries.len() as f64 / seconds))
+        let hits: usize = hits.into_iter().sum();
+        Ok((hits as f64 / (COUNT * all.len()) as f64, all.len() as f64 / seconds))
     };
     if arguments.last().is_some_and(|last| last == "turns") {
         println!("build {rate} {bytes}");

@@ -147,6 +147,20 @@ pub fn insert_all(
     Ok((0..base.len()).map(|label| inserted[label % threads][label / threads]).collect())
 }
 
+/// What comes of as many parts of all queries, each in a thread of its own.
+pub fn in_parts<Q: Sync, R: Send>(
+    queries: &[Q],
+    threads: usize,
+    search: impl Fn(&[Q]) -> Result<R, VectorError> + Sync,
+) -> Result<Vec<R>, VectorError> {
+    let (part, search) = (queries.len().div_ceil(threads).max(1), &search);
+    thread::scope(|scope| {
+        let threads: Vec<_> =
+            queries.chunks(part).map(|part| scope.spawn(move || search(part))).collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    })
+}
+
 /// A graph of these vectors.
 pub fn build(
     base: &[Vec<f32>],
