@@ -16,8 +16,8 @@ use crate::exchange::{Format, ImportFormat};
 mod vector;
 
 pub use vector::{
-    Index, LookArgs, VectorArgs, VectorCommand, VectorCreateArgs, VectorLoadArgs, VectorProbeArgs,
-    VectorRepairArgs, VectorSearchArgs,
+    Index, LookArgs, Names, VectorArgs, VectorCommand, VectorCreateArgs, VectorLoadArgs,
+    VectorProbeArgs, VectorRepairArgs, VectorSearchArgs,
 };
 
 /// Shown at the end of `polder --help`.

@@ -141,6 +141,9 @@ pub struct VectorCreateArgs {
     #[arg(long, value_name = "FILE")]
     pub sample: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub vectors: VectorName,
+
     /// How many of the nearest an insert into a graph keeps in sight [default: 128].
     #[arg(long, value_name = "N")]
     pub insert_width: Option<usize>,
@@ -149,10 +152,50 @@ pub struct VectorCreateArgs {
     pub write: WriteArgs,
 }
 
+/// What is called `vector` otherwise.
+#[derive(Debug, Args)]
+pub struct VectorName {
+    /// The column or field of vectors in .parquet and .jsonl [default: vector].
+    #[arg(long, value_name = "NAME")]
+    pub vector: Option<String>,
+}
+
+/// What columns of a file are called, or fields of its lines, if not as they are usually.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Names {
+    /// The column or field of vectors in .parquet and .jsonl [default: vector].
+    #[arg(long, value_name = "NAME")]
+    pub vector: Option<String>,
+
+    /// That of keys [default: key, if it is there].
+    #[arg(long, value_name = "NAME")]
+    pub key: Option<String>,
+
+    /// That of payloads [default: payload, if it is there].
+    #[arg(long, value_name = "NAME")]
+    pub payload: Option<String>,
+}
+
+impl Names {
+    /// An option that was given.
+    pub fn given(&self) -> Option<&'static str> {
+        let all = [("--vector", &self.vector), ("--key", &self.key), ("--payload", &self.payload)];
+        all.into_iter().find(|(_, name)| name.is_some()).map(|(option, _)| option)
+    }
+}
+
+impl From<&VectorName> for Names {
+    fn from(name: &VectorName) -> Names {
+        Names { vector: name.vector.clone(), ..Names::default() }
+    }
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Files are .fvecs, .bvecs, .ivecs, .npy (an array of two dimensions) and .jsonl (a line is an array of
-numbers, or {\"key\": \"a\", \"vector\": [...], \"payload\": ...}; a payload that is not text is kept as JSON).
+Files are .fvecs, .bvecs, .ivecs, .npy (an array of two dimensions), .jsonl (a line is an array of numbers, or
+{\"key\": \"a\", \"vector\": [...], \"payload\": ...}; a payload that is not text is kept as JSON) and, if this
+program was built with the feature parquet, .parquet (columns key, vector, a list of numbers, and payload;
+without a payload all other columns are kept as JSON). Columns and fields may have other names.
 The key of a row is what it says, or its number in the file, from 0, with --prefix in front. Rows whose key
 is there already are passed over: a load that was stopped, or whose process died, goes on when it is made
 again.")]
@@ -162,6 +205,9 @@ pub struct VectorLoadArgs {
 
     /// The file of vectors.
     pub file: PathBuf,
+
+    #[command(flatten)]
+    pub names: Names,
 
     /// What is put in front of each key.
     #[arg(long, value_name = "TEXT", default_value = "")]
@@ -180,6 +226,9 @@ pub struct VectorLoadArgs {
 pub struct LookArgs {
     /// The file of vectors that others are to be near to.
     pub file: PathBuf,
+
+    #[command(flatten)]
+    pub vectors: VectorName,
 
     /// So many of the nearest.
     #[arg(short = 'k', long, value_name = "N", default_value_t = 10)]

@@ -5,12 +5,13 @@ use std::io::{BufRead, Read};
 use serde_json::Value;
 
 use super::{Bad, Row, key_of};
+use crate::args::Names;
 
 /// Bytes of a line, at most.
 const MOST_BYTES: u64 = 64 << 20;
 
 /// The row of the next line that is not empty.
-pub fn row(number: u64, file: &mut impl BufRead) -> Result<Option<Row>, Bad> {
+pub fn row(number: u64, names: &Names, file: &mut impl BufRead) -> Result<Option<Row>, Bad> {
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -30,7 +31,20 @@ pub fn row(number: u64, file: &mut impl BufRead) -> Result<Option<Row>, Bad> {
     let value: Value = serde_json::from_slice(&line)
         .map_err(|error| Bad::Row(format!("it is no JSON: {error}")))?;
     let (key, vector, payload) = match &value {
-        Value::Object(row) => (row.get("key"), row.get("vector"), row.get("payload")),
+        Value::Object(row) => {
+            let [key, vector, payload] = [
+                (&names.key, "--key", "key"),
+                (&names.vector, "--vector", "vector"),
+                (&names.payload, "--payload", "payload"),
+            ]
+            .map(|(said, option, usual)| match said {
+                None => Ok(row.get(usual)),
+                Some(name) => row.get(name).map(Some).ok_or_else(|| {
+                    Bad::Row(format!("it has no `{name}`, which {option} is to be"))
+                }),
+            });
+            (key?, vector?, payload?)
+        }
         other => (None, Some(other), None),
     };
     let key = match key {

@@ -7,12 +7,18 @@ use proptest::prelude::*;
 use super::*;
 use crate::failure::sentence;
 
-fn read(name: &str, content: &[u8]) -> Result<(Option<u64>, Vec<Row>), String> {
+type Read = Result<(Option<u64>, Vec<Row>), String>;
+
+pub(super) fn read(name: &str, content: &[u8]) -> Read {
+    read_named(name, content, &Names::default())
+}
+
+pub(super) fn read_named(name: &str, content: &[u8], names: &Names) -> Read {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(name);
     fs::write(&path, content).unwrap();
     let all = || {
-        let mut rows = Rows::open(&path)?;
+        let mut rows = Rows::open(&path, names)?;
         let (count, mut all) = (rows.count(), Vec::new());
         while let Some(row) = rows.next()? {
             all.push(row);
@@ -99,6 +105,26 @@ fn what_is_wrong_is_said_with_its_row() {
     says("a.jsonl", b"[1, \"a\"]", "a.jsonl, row 1: \"a\" is no number");
     says("a.jsonl", b"{\"key\": [1], \"vector\": [1]}", "its key is [1], and must be text");
     says("a.jsonl", b"{\"key\": 1}", "it must be an array of numbers");
+}
+
+#[test]
+fn fields_may_have_other_names() {
+    let name = |name: &str| Some(name.to_owned());
+    let names = Names { vector: name("v"), key: name("k"), payload: name("p") };
+    let line = b"{\"k\": \"a\", \"v\": [1], \"p\": \"text\", \"key\": \"b\"}";
+    let row = Row { key: b"a".to_vec(), numbers: vec![1.0], payload: b"text".to_vec() };
+    assert_eq!(read_named("a.jsonl", line, &names), Ok((None, vec![row])));
+    let said = read_named("a.jsonl", b"{\"v\": [1], \"p\": 1}", &names).unwrap_err();
+    assert_eq!(said, "a.jsonl, row 1: it has no `k`, which --key is to be");
+    let said = read_named("a.npy", b"", &Names { key: name("k"), ..Names::default() }).unwrap_err();
+    assert_eq!(said, "--key is for .jsonl and .parquet: nothing in a.npy has a name");
+}
+
+#[cfg(not(feature = "parquet"))]
+#[test]
+fn a_file_for_another_build_says_so() {
+    let said = read("a.parquet", b"").unwrap_err();
+    assert!(said.contains("cargo build --release -p polder-cli --features parquet"), "{said}");
 }
 
 #[test]

@@ -164,6 +164,51 @@ fn a_load_that_was_killed_goes_on() {
     assert_eq!(vector(&store, "stat", &["near", "--json"]).json()["vectors"], json!(1000));
 }
 
+/// Columns with other names, in two row groups.
+#[cfg(feature = "parquet")]
+#[test]
+fn columns_are_loaded_and_looked_for() {
+    use parquet::data_type::{ByteArray, ByteArrayType, FloatType};
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
+
+    let schema = "message rows { required binary id (UTF8);
+        required group emb (LIST) { repeated group list { required float element; } } }";
+    let mut bytes = Vec::new();
+    let schema = parse_message_type(schema).unwrap().into();
+    let mut writer = SerializedFileWriter::new(&mut bytes, schema, Default::default()).unwrap();
+    for rows in [[("a", [1.0, 2.0]), ("b", [3.0, 4.0])], [("c", [5.0, 6.0]), ("d", [7.0, 8.0])]] {
+        let mut group = writer.next_row_group().unwrap();
+        let mut keys = group.next_column().unwrap().unwrap();
+        let bytes = rows.map(|(key, _)| ByteArray::from(key));
+        keys.typed::<ByteArrayType>().write_batch(&bytes, None, None).unwrap();
+        keys.close().unwrap();
+        let mut vectors = group.next_column().unwrap().unwrap();
+        let numbers = rows.map(|(_, numbers)| numbers).concat();
+        let levels = (Some(&[1; 4][..]), Some(&[0, 1, 0, 1][..]));
+        vectors.typed::<FloatType>().write_batch(&numbers, levels.0, levels.1).unwrap();
+        vectors.close().unwrap();
+        group.close().unwrap();
+    }
+    writer.close().unwrap();
+
+    let store = Store::new();
+    let file = store.file("rows.parquet", bytes).display().to_string();
+    vector(&store, "create", &["near", "--dimensions", "2"]).ok();
+    let run = vector(&store, "load", &["near", &file]);
+    assert_eq!(run.code, 2, "{}", run.err);
+    assert!(run.err.contains("it has no column `vector`, but `id`, `emb`"), "{}", run.err);
+    let names = ["near", &file, "--vector", "emb", "--key", "id", "--json"];
+    let loaded = vector(&store, "load", &names).json();
+    assert_eq!((&loaded["inserted"], &loaded["passed_over"]), (&json!(4), &json!(0)));
+    let args = ["near", &file, "--vector", "emb", "-k", "1"];
+    let lines = vector(&store, "search", &args).ok();
+    assert_eq!(lines, "0\ta\t0\n1\tb\t0\n2\tc\t0\n3\td\t0\n");
+    vector(&store, "create", &["far", "--dimensions", "3"]).ok();
+    let run = vector(&store, "load", &["far", &file, "--vector", "emb"]);
+    assert!(run.err.contains("rows.parquet, row 1 could not be inserted"), "{}", run.err);
+}
+
 #[test]
 fn what_cannot_be_is_said() {
     let store = Store::new();

@@ -1,7 +1,6 @@
 //! `polder vector create`: an empty collection.
 
 use std::iter;
-use std::path::Path;
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
@@ -55,6 +54,7 @@ fn new_index(context: &Context, args: &VectorCreateArgs) -> Result<NewIndex, Fai
         ("--code-bits", code_bits.is_some(), &[Index::Vamana]),
         ("--lists", lists.is_some(), &[Index::Ivf]),
         ("--sample", args.sample.is_some(), &[Index::Vamana, Index::Ivf]),
+        ("--vector", args.vectors.vector.is_some(), &[Index::Vamana, Index::Ivf]),
     ] {
         if is_given && !of.contains(&args.index) {
             let index = args.index.to_possible_value();
@@ -62,6 +62,8 @@ fn new_index(context: &Context, args: &VectorCreateArgs) -> Result<NewIndex, Fai
             return Err(Failure::Usage(format!("{option} is not for --index {index}")));
         }
     }
+    let sample = args.sample.as_deref();
+    let sample = sample.map(|file| Rows::open(file, &(&args.vectors).into()));
     match args.index {
         Index::Hnsw => {
             let usual = HnswOptions::new(shape);
@@ -77,10 +79,10 @@ fn new_index(context: &Context, args: &VectorCreateArgs) -> Result<NewIndex, Fai
                 insert_width: insert_width.unwrap_or(usual.insert_width),
                 ..usual
             };
-            args.sample.as_deref().map_or(Ok(options.into()), |file| around(options, file))
+            sample.map_or(Ok(options.into()), |rows| around(options, rows?))
         }
-        Index::Ivf => match (lists, &args.sample) {
-            (Some(lists), Some(file)) => trained(context, IvfOptions { shape, lists }, file),
+        Index::Ivf => match (lists, sample) {
+            (Some(lists), Some(rows)) => trained(context, IvfOptions { shape, lists }, rows?),
             _ => {
                 let what = "--index ivf needs --lists N, and --sample FILE to find them";
                 Err(Failure::Usage(what.into()))
@@ -94,10 +96,9 @@ fn refused(error: VectorError) -> Failure {
 }
 
 /// A graph whose codes are made from the mean of the first vectors of a file on.
-fn around(options: VamanaOptions, file: &Path) -> Result<NewIndex, Failure> {
+fn around(options: VamanaOptions, mut rows: Rows) -> Result<NewIndex, Failure> {
     let shape = options.shape;
     shape.validate().map_err(refused)?;
-    let mut rows = Rows::open(file)?;
     let mut sample: Vec<VectorBuf> = Vec::new();
     while sample.len() < SAMPLE
         && let Some(row) = rows.next()?
@@ -111,8 +112,8 @@ fn around(options: VamanaOptions, file: &Path) -> Result<NewIndex, Failure> {
 }
 
 /// Lists that are found by looking at the vectors of a file.
-fn trained(context: &Context, options: IvfOptions, file: &Path) -> Result<NewIndex, Failure> {
-    let (mut rows, mut failed) = (Rows::open(file)?, None);
+fn trained(context: &Context, options: IvfOptions, mut rows: Rows) -> Result<NewIndex, Failure> {
+    let mut failed = None;
     let element = options.shape.element;
     let mut next = || -> Result<Option<VectorBuf>, Failure> {
         context.stop.check()?;

@@ -67,7 +67,7 @@ fn load(
     collection: &Collection,
     loaded: &mut Loaded,
 ) -> Result<(), Failure> {
-    let (mut rows, element) = (Rows::open(&args.file)?, element(collection)?);
+    let (mut rows, element) = (Rows::open(&args.file, &args.names)?, element(collection)?);
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let threads = args.threads.map_or(cores, NonZeroUsize::get);
     let shown = Progress::new("inserting", Unit::Things("vectors"), rows.count());

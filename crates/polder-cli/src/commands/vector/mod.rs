@@ -54,7 +54,8 @@ fn queries(
     collection: &Collection,
     look: &LookArgs,
 ) -> Result<Vec<VectorBuf>, Failure> {
-    let (mut rows, element) = (Rows::open(&look.file)?, element(collection)?);
+    let (mut rows, element) =
+        (Rows::open(&look.file, &(&look.vectors).into())?, element(collection)?);
     let mut queries = Vec::new();
     while let Some(row) = rows.next()? {
         context.stop.check()?;
