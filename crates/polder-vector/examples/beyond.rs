@@ -79,12 +79,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let search = |width| -> Result<(f64, f64), VectorError> {
         let begun = Instant::now();
         let hits = in_parts(&all, threads, |part| {
-            let mut hits = 0;
-            for (query, farthest) in part {
-                let found = index.search(*query, &Search::new(COUNT, width))?.found;
-                hits += found.iter().filter(|one| one.distance <= *farthest).count();
-            }
-            Ok(hits)
+            let queries: Vec<_> = part.iter().map(|(query, _)| *query).collect();
+            let answers = index.search_together(&queries, &Search::new(COUNT, width))?;
+            let hits = answers.iter().zip(part).map(|(answer, (_, farthest))| {
+                answer.found.iter().filter(|one| one.distance <= *farthest).count()
+            });
+            Ok(hits.sum::<usize>())
         })?;
         let seconds = begun.elapsed().as_secs_f64();
         let hits: usize = hits.into_iter().sum();

@@ -3,8 +3,9 @@
 //!
 //!     cargo run --release -p polder-vector --example nearest [base.fvecs queries.fvecs [threads [links [width [searching]]]]]
 //!
-//! So many threads insert, and so many search, one unless it is said. With `turns` as the last argument it searches whenever a line is read, and prints numbers alone:
-//! `scripts/vector-peers` has it take turns with other indexes.
+//! So many threads insert, and so many search, one unless it is said. With `turns` as the last argument it
+//! searches whenever a line is read, and prints numbers alone: `scripts/vector-peers` has it take turns with
+//! other indexes.
 
 use std::error::Error;
 use std::time::Instant;
