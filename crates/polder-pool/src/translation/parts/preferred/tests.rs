@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use polder_format::{PageNo, SpaceId};
 
 use super::*;
-use crate::latch::parking::ParkingLot;
-use crate::latch::{StateCell, Version};
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use crate::latch::{StateCell, Version, parking::ParkingLot};
 
 #[inline(never)]
 #[cfg(all(target_arch = "x86_64", not(miri)))]
