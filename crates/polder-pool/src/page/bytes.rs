@@ -46,8 +46,14 @@
 //! ```
 
 #[cfg_attr(all(target_arch = "x86_64", not(miri)), path = "bytes/x86_64.rs")]
-#[cfg_attr(not(all(target_arch = "x86_64", not(miri))), path = "bytes/portable.rs")]
+#[cfg_attr(all(target_arch = "aarch64", not(miri)), path = "bytes/aarch64.rs")]
+#[cfg_attr(
+    any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))),
+    path = "bytes/portable.rs"
+)]
 mod raw;
+
+mod copies;
 mod run;
 
 #[cfg(test)]
@@ -215,7 +221,7 @@ impl<'a> PageRef<'a> {
         let offset = offset & self.mask;
         let len = out.len().min(self.size() - offset);
         // SAFETY: `len` bytes from `offset` on lie in the page, and `out` has room for them.
-        unsafe { raw::copy_out(self.at(offset), out.as_mut_ptr(), len) };
+        unsafe { copies::copy_out(self.at(offset), out.as_mut_ptr(), len) };
         len
     }
 
@@ -233,7 +239,7 @@ impl<'a> PageRef<'a> {
         // SAFETY: `len` bytes from `offset` on lie in the page, and `out` has room for them;
         // copy_out fills as many, so that they are initialised in the result.
         unsafe {
-            raw::copy_out(self.at(offset), out.as_mut_ptr().cast(), len);
+            copies::copy_out(self.at(offset), out.as_mut_ptr().cast(), len);
             std::slice::from_raw_parts_mut(out.as_mut_ptr().cast(), len)
         }
     }
@@ -245,7 +251,7 @@ impl<'a> PageRef<'a> {
         const { assert!(N <= OVERRUN_BYTES) };
         let mut out = [0; N];
         // SAFETY: BYTES-2; `out` has room for `N` bytes.
-        unsafe { raw::copy_out(self.at(offset), out.as_mut_ptr(), N) };
+        unsafe { copies::copy_out(self.at(offset), out.as_mut_ptr(), N) };
         out
     }
 
@@ -258,7 +264,7 @@ impl<'a> PageRef<'a> {
         // SAFETY: `len` bytes from `offset` on lie in the page; reserve made room for as many, and
         // copy_out fills them all.
         unsafe {
-            raw::copy_out(self.at(offset), out.as_mut_ptr().add(out.len()), len);
+            copies::copy_out(self.at(offset), out.as_mut_ptr().add(out.len()), len);
             out.set_len(out.len() + len);
         }
     }
@@ -420,7 +426,7 @@ impl<'a> PageMut<'a> {
     pub fn write(&mut self, offset: usize, bytes: &[u8]) {
         if self.inside(offset, bytes.len()) && !bytes.is_empty() {
             // SAFETY: inside the page; `bytes` is readable for its length.
-            unsafe { raw::copy_in(bytes.as_ptr(), self.page.at(offset), bytes.len()) };
+            unsafe { copies::copy_in(bytes.as_ptr(), self.page.at(offset), bytes.len()) };
             self.note(offset, bytes.len());
         }
     }
@@ -442,7 +448,7 @@ impl<'a> PageMut<'a> {
     pub fn copy_within(&mut self, from: usize, to: usize, len: usize) {
         if self.inside(from, len) && self.inside(to, len) && len > 0 {
             // SAFETY: both runs lie in the page.
-            unsafe { raw::move_bytes(self.page.at(from), self.page.at(to), len) };
+            unsafe { copies::move_bytes(self.page.at(from), self.page.at(to), len) };
             self.note(to, len);
         }
     }
@@ -454,7 +460,7 @@ impl<'a> PageMut<'a> {
         let there = from_offset <= from.size() && len <= from.size() - from_offset;
         if self.inside(to, len) && there && len > 0 {
             // SAFETY: both runs lie in their pages, which do not overlap.
-            unsafe { raw::move_bytes(from.at(from_offset), self.page.at(to), len) };
+            unsafe { copies::move_bytes(from.at(from_offset), self.page.at(to), len) };
             self.note(to, len);
         }
     }
@@ -465,7 +471,7 @@ impl<'a> PageMut<'a> {
     pub(crate) fn move_from(&mut self, from: PageRef<'_>) {
         debug_assert_eq!(from.size(), self.size());
         // SAFETY: both pages have so many bytes, and do not overlap.
-        unsafe { raw::move_bytes(from.at(0), self.page.at(0), self.size().min(from.size())) };
+        unsafe { copies::move_bytes(from.at(0), self.page.at(0), self.size().min(from.size())) };
     }
 
     /// Sets `len` bytes from `offset` on to zero.
@@ -473,7 +479,7 @@ impl<'a> PageMut<'a> {
     pub fn zero(&mut self, offset: usize, len: usize) {
         if self.inside(offset, len) && len > 0 {
             // SAFETY: the run lies in the page.
-            unsafe { raw::zero(self.page.at(offset), len) };
+            unsafe { copies::zero(self.page.at(offset), len) };
             self.note(offset, len);
         }
     }

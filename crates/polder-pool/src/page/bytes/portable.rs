@@ -1,67 +1,74 @@
-//! Portable: byte by byte with relaxed atomics, so that widths never mix. On aarch64, where
+//! Portable: byte by byte with relaxed atomics, so that widths never mix. On a processor, where
 //! fields are read with their own width elsewhere in the module, single-copy atomicity of
 //! plain loads and stores gives the same meaning.
 
+use std::array;
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// 16 bytes, in the order of memory.
+pub(super) type Word128 = [u8; 16];
+
 #[inline(always)]
-unsafe fn byte<'a>(at: *const u8) -> &'a AtomicU8 {
-    // SAFETY: the caller promises a mapped byte that outlives the use.
-    unsafe { AtomicU8::from_ptr(at.cast_mut()) }
+pub(super) unsafe fn load_128(at: *const u8) -> Word128 {
+    // SAFETY: the caller promises 16 mapped bytes.
+    unsafe { load(at) }
 }
 
 #[inline(always)]
 pub(super) unsafe fn load_u64(at: *const u8) -> u64 {
-    let mut word = [0; 8];
     // SAFETY: the caller promises 8 mapped bytes.
-    unsafe { copy_out(at, word.as_mut_ptr(), 8) };
-    u64::from_ne_bytes(word)
+    u64::from_ne_bytes(unsafe { load(at) })
 }
 
 #[inline(always)]
 pub(super) unsafe fn load_u16(at: *const u8) -> u16 {
-    let mut word = [0; 2];
     // SAFETY: the caller promises 2 mapped bytes.
-    unsafe { copy_out(at, word.as_mut_ptr(), 2) };
-    u16::from_ne_bytes(word)
+    u16::from_ne_bytes(unsafe { load(at) })
 }
 
 #[inline(always)]
-pub(super) unsafe fn copy_out(from: *const u8, to: *mut u8, len: usize) {
-    for i in 0..len {
-        // SAFETY: the caller promises `len` bytes on both sides.
-        unsafe { to.add(i).write(byte(from.add(i)).load(Relaxed)) };
-    }
+pub(super) unsafe fn load_u8(at: *const u8) -> u8 {
+    // SAFETY: the caller promises a mapped byte.
+    u8::from_ne_bytes(unsafe { load(at) })
 }
 
 #[inline(always)]
-pub(super) unsafe fn copy_in(from: *const u8, to: *mut u8, len: usize) {
-    for i in 0..len {
-        // SAFETY: the caller promises `len` bytes on both sides.
-        unsafe { byte(to.add(i)).store(from.add(i).read(), Relaxed) };
-    }
+unsafe fn load<const N: usize>(at: *const u8) -> [u8; N] {
+    // SAFETY: the caller promises `N` mapped bytes that outlive the use.
+    array::from_fn(|i| unsafe { AtomicU8::from_ptr(at.add(i).cast_mut()) }.load(Relaxed))
 }
 
 #[inline(always)]
-pub(super) unsafe fn move_bytes(from: *const u8, to: *mut u8, len: usize) {
-    let one = |i: usize| {
-        // SAFETY: the caller promises `len` bytes on both sides.
-        unsafe { byte(to.add(i)).store(byte(from.add(i)).load(Relaxed), Relaxed) }
-    };
-    if (to as usize) <= (from as usize) {
-        (0..len).for_each(one);
-    } else {
-        (0..len).rev().for_each(one);
-    }
+pub(super) unsafe fn store_128(at: *mut u8, word: Word128) {
+    // SAFETY: the caller promises 16 bytes that it may write.
+    unsafe { store(at, word) }
 }
 
 #[inline(always)]
-pub(super) unsafe fn zero(at: *mut u8, len: usize) {
-    for i in 0..len {
-        // SAFETY: the caller promises `len` bytes that it may write.
-        unsafe { byte(at.add(i)).store(0, Relaxed) };
+pub(super) unsafe fn store_u64(at: *mut u8, word: u64) {
+    // SAFETY: the caller promises 8 bytes that it may write.
+    unsafe { store(at, word.to_ne_bytes()) }
+}
+
+#[inline(always)]
+pub(super) unsafe fn store_u8(at: *mut u8, byte: u8) {
+    // SAFETY: the caller promises a byte that it may write.
+    unsafe { store(at, [byte]) }
+}
+
+#[inline(always)]
+unsafe fn store<const N: usize>(at: *mut u8, bytes: [u8; N]) {
+    for (i, byte) in bytes.into_iter().enumerate() {
+        // SAFETY: the caller promises `N` bytes that it may write, and that outlive the use.
+        unsafe { AtomicU8::from_ptr(at.add(i)) }.store(byte, Relaxed);
     }
+}
+
+/// Moves none: there are no registers for blocks.
+#[inline(always)]
+pub(super) unsafe fn move_blocks(_from: *const u8, _to: *mut u8, _len: usize) -> usize {
+    0
 }
 
 #[inline(always)]

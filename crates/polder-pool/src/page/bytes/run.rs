@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use super::{OVERRUN_BYTES, PageRef, raw};
+use super::{OVERRUN_BYTES, PageRef, copies, raw};
 
 /// Bytes that lie together, in a page, which may change while they are read, or in memory of the
 /// caller's. A read of more bytes than are left gives arbitrary ones for the rest.
@@ -72,7 +72,7 @@ impl<'a> Run<'a> {
         const { assert!(N <= OVERRUN_BYTES) };
         let mut out = [0; N];
         // SAFETY: `N` bytes are mapped at `at`; `out` has room for them.
-        unsafe { raw::copy_out(self.at(at), out.as_mut_ptr(), N) };
+        unsafe { copies::copy_out(self.at(at), out.as_mut_ptr(), N) };
         out
     }
 
@@ -83,83 +83,8 @@ impl<'a> Run<'a> {
         u64::from_le(unsafe { raw::load_u64(self.at(at)) })
     }
 
-    /// The 16 bytes from `at` on.
-    ///
-    /// # Safety
-    /// The processor has AVX. (Code that is compiled for it may call this as any function.)
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    #[inline]
-    #[target_feature(enable = "avx")]
-    pub fn load_128(self, at: usize) -> std::arch::x86_64::__m128i {
-        // SAFETY: 16 bytes are mapped at `at`; the caller runs where there is AVX.
-        unsafe { raw::load_128_by_avx(self.at(at)) }
-    }
-
-    /// The 32 bytes from `at` on.
-    ///
-    /// # Safety
-    /// The processor has AVX. (Code that is compiled for it may call this as any function.)
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    #[inline]
-    #[target_feature(enable = "avx")]
-    pub fn load_256(self, at: usize) -> std::arch::x86_64::__m256i {
-        // SAFETY: 32 bytes are mapped at `at`; the caller runs where there is AVX.
-        unsafe { raw::load_256(self.at(at)) }
-    }
-
-    /// The 64 bytes from `at` on.
-    ///
-    /// # Safety
-    /// The processor has AVX512. (Code that is compiled for it may call this as any function.)
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    pub fn load_512(self, at: usize) -> std::arch::x86_64::__m512i {
-        // SAFETY: 64 bytes are mapped at `at`; the caller runs where there is AVX512.
-        unsafe { raw::load_512(self.at(at)) }
-    }
-
-    /// The first 64 bytes in four registers, and what is behind them, if there are so many.
-    ///
-    /// # Safety
-    /// The processor has AVX. (Code that is compiled for it may call this as any function.)
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    #[inline]
-    #[target_feature(enable = "avx")]
-    pub fn split_4x128(self) -> Option<([std::arch::x86_64::__m128i; 4], Run<'a>)> {
-        let rest = self.behind(64)?;
-        // SAFETY: there are 64 bytes; the caller runs where there is AVX.
-        Some((unsafe { raw::load_4x128(self.first.as_ptr()) }, rest))
-    }
-
-    /// The first 128 bytes in four registers, and what is behind them, as [`Run::split_4x128`].
-    ///
-    /// # Safety
-    /// The processor has AVX. (Code that is compiled for it may call this as any function.)
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    #[inline]
-    #[target_feature(enable = "avx")]
-    pub fn split_4x256(self) -> Option<([std::arch::x86_64::__m256i; 4], Run<'a>)> {
-        let rest = self.behind(128)?;
-        // SAFETY: there are 128 bytes; the caller runs where there is AVX.
-        Some((unsafe { raw::load_4x256(self.first.as_ptr()) }, rest))
-    }
-
-    /// The first 256 bytes in four registers, and what is behind them, as [`Run::split_4x128`].
-    ///
-    /// # Safety
-    /// The processor has AVX512. (Code that is compiled for it may call this as any function.)
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    pub fn split_4x512(self) -> Option<([std::arch::x86_64::__m512i; 4], Run<'a>)> {
-        let rest = self.behind(256)?;
-        // SAFETY: there are 256 bytes; the caller runs where there is AVX512.
-        Some((unsafe { raw::load_4x512(self.first.as_ptr()) }, rest))
-    }
-
     /// What is behind the first `bytes`, if there are so many.
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
     #[inline(always)]
     fn behind(self, bytes: usize) -> Option<Run<'a>> {
         if self.len < bytes {
@@ -183,9 +108,56 @@ impl<'a> Run<'a> {
     pub fn copy_to(self, words: &mut [u64]) {
         let len = self.len.min(8 * words.len());
         // SAFETY: so many bytes are mapped, and lie in `words`; any bytes are a u64.
-        unsafe { raw::copy_out(self.first.as_ptr(), words.as_mut_ptr().cast(), len) };
+        unsafe { copies::copy_out(self.first.as_ptr(), words.as_mut_ptr().cast(), len) };
     }
 }
+
+/// Loads of one register, and of four that lie behind each other.
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+macro_rules! registers {
+    ($load:ident by $one:ident, $split:ident by $four:ident, $register:ty, $feature:literal, $bytes:literal) => {
+        impl<'a> Run<'a> {
+            #[doc = concat!("The ", $bytes, " bytes from `at` on.")]
+            ///
+            /// # Safety
+            #[doc = concat!("The processor has `", $feature, "`.")]
+            /// (Code that is compiled for it may call this as any function.)
+            #[inline]
+            #[target_feature(enable = $feature)]
+            pub fn $load(self, at: usize) -> $register {
+                // SAFETY: so many bytes are mapped at `at`; the caller runs where the feature is.
+                unsafe { raw::$one(self.at(at)) }
+            }
+
+            #[doc = concat!("The first four times ", $bytes, " bytes, and what is behind them, if there are so many.")]
+            ///
+            /// # Safety
+            #[doc = concat!("The processor has `", $feature, "`.")]
+            /// (Code that is compiled for it may call this as any function.)
+            #[inline]
+            #[target_feature(enable = $feature)]
+            pub fn $split(self) -> Option<([$register; 4], Run<'a>)> {
+                let rest = self.behind(4 * $bytes)?;
+                // SAFETY: there are so many bytes; the caller runs where the feature is.
+                Some((unsafe { raw::$four(self.first.as_ptr()) }, rest))
+            }
+        }
+    };
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod x86_64 {
+    use std::arch::x86_64::{__m128i, __m256i, __m512i};
+
+    use super::{Run, raw};
+
+    registers!(load_128 by load_128_by_avx, split_4x128 by load_4x128, __m128i, "avx", 16);
+    registers!(load_256 by load_256, split_4x256 by load_4x256, __m256i, "avx", 32);
+    registers!(load_512 by load_512, split_4x512 by load_4x512, __m512i, "avx512f", 64);
+}
+
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+registers!(load_128 by load_128, split_4x128 by load_4x128, std::arch::aarch64::uint8x16_t, "neon", 16);
 
 impl fmt::Debug for Run<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

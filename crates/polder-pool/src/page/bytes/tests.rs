@@ -61,6 +61,7 @@ fn reads_stay_in_the_page_and_numbers_are_little_endian() {
     buf.page_mut().write_u64(13, 0x0102_0304_0506_0708);
     assert_eq!(buf.bytes()[13], 8);
     assert_eq!(buf.page().unaligned_u64(13), 0x0102_0304_0506_0708);
+    assert_eq!(buf.page().unaligned_u16(13), 0x0708);
     assert_eq!(buf.page().big_endian(13, 2), 0x0807 << 48);
     assert_eq!(buf.page().big_endian(13, 0), 0);
 }

@@ -2,10 +2,12 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{__m128i, __m256i, __m512i};
-use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch, _mm_setzero_si128};
-use std::arch::x86_64::{_mm_loadu_si128, _mm_storeu_si128};
+use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 
-/// What is moved by one turn of [`move_blocks`].
+/// 16 bytes, in the order of memory.
+pub(super) type Word128 = __m128i;
+
+/// What is moved by one turn of [`move_long`].
 const BLOCK_BYTES: usize = 128;
 /// From so many bytes on that is worth a call.
 const LONG_BYTES: usize = 512;
@@ -33,7 +35,7 @@ pub(super) unsafe fn load_u16(at: *const u8) -> u16 {
 }
 
 #[inline(always)]
-unsafe fn load_u8(at: *const u8) -> u8 {
+pub(super) unsafe fn load_u8(at: *const u8) -> u8 {
     let word: u32;
     // SAFETY: the caller promises a mapped byte.
     unsafe {
@@ -44,7 +46,7 @@ unsafe fn load_u8(at: *const u8) -> u8 {
 }
 
 #[inline(always)]
-unsafe fn load_128(at: *const u8) -> __m128i {
+pub(super) unsafe fn load_128(at: *const u8) -> Word128 {
     let word;
     // SAFETY: the caller promises 16 mapped bytes.
     unsafe {
@@ -96,7 +98,7 @@ loads!(load_256, load_4x256, "avx", __m256i, ymm_reg, "ymmword", 32);
 loads!(load_512, load_4x512, "avx512f", __m512i, zmm_reg, "zmmword", 64);
 
 #[inline(always)]
-unsafe fn store_128(at: *mut u8, word: __m128i) {
+pub(super) unsafe fn store_128(at: *mut u8, word: Word128) {
     // SAFETY: the caller promises 16 bytes that it may write.
     unsafe {
         asm!("movups xmmword ptr [{}], {}", in(reg) at, in(xmm_reg) word,
@@ -105,7 +107,7 @@ unsafe fn store_128(at: *mut u8, word: __m128i) {
 }
 
 #[inline(always)]
-unsafe fn store_u64(at: *mut u8, word: u64) {
+pub(super) unsafe fn store_u64(at: *mut u8, word: u64) {
     // SAFETY: the caller promises 8 bytes that it may write.
     unsafe {
         asm!("mov qword ptr [{}], {}", in(reg) at, in(reg) word,
@@ -114,7 +116,7 @@ unsafe fn store_u64(at: *mut u8, word: u64) {
 }
 
 #[inline(always)]
-unsafe fn store_u8(at: *mut u8, byte: u8) {
+pub(super) unsafe fn store_u8(at: *mut u8, byte: u8) {
     // SAFETY: the caller promises a byte that it may write.
     unsafe {
         asm!("mov byte ptr [{}], {}", in(reg) at, in(reg_byte) byte,
@@ -122,66 +124,16 @@ unsafe fn store_u8(at: *mut u8, byte: u8) {
     }
 }
 
-/// From a page to private memory.
-#[inline(always)]
-pub(super) unsafe fn copy_out(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller promises `len` bytes on both sides; every access below stays within.
-    unsafe {
-        if len >= 16 {
-            let mut done = 0;
-            while done + 16 <= len {
-                _mm_storeu_si128(to.add(done).cast(), load_128(from.add(done)));
-                done += 16;
-            }
-            if done < len {
-                let last = len - 16;
-                _mm_storeu_si128(to.add(last).cast(), load_128(from.add(last)));
-            }
-        } else if len >= 8 {
-            let last = len - 8;
-            let (first, second) = (load_u64(from), load_u64(from.add(last)));
-            to.cast::<u64>().write_unaligned(first);
-            to.add(last).cast::<u64>().write_unaligned(second);
-        } else {
-            for i in 0..len {
-                to.add(i).write(load_u8(from.add(i)));
-            }
-        }
-    }
-}
-
-/// From private memory to a page.
-#[inline(always)]
-pub(super) unsafe fn copy_in(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller promises `len` bytes on both sides; every access below stays within.
-    unsafe {
-        if len >= 16 {
-            let mut done = 0;
-            while done + 16 <= len {
-                store_128(to.add(done), _mm_loadu_si128(from.add(done).cast()));
-                done += 16;
-            }
-            if done < len {
-                let last = len - 16;
-                store_128(to.add(last), _mm_loadu_si128(from.add(last).cast()));
-            }
-        } else if len >= 8 {
-            let last = len - 8;
-            let second = from.add(last).cast::<u64>().read_unaligned();
-            store_u64(to, from.cast::<u64>().read_unaligned());
-            store_u64(to.add(last), second);
-        } else {
-            for i in 0..len {
-                store_u8(to.add(i), from.add(i).read());
-            }
-        }
-    }
-}
-
 /// Copies whole blocks from the beginning of a long run by registers of 32 bytes, where the processor
 /// has them; gives how many bytes that were. `to` may lie below `from` and overlap it.
+#[inline(always)]
+pub(super) unsafe fn move_blocks(from: *const u8, to: *mut u8, len: usize) -> usize {
+    // SAFETY: the caller's promise.
+    if len < LONG_BYTES { 0 } else { unsafe { move_long(from, to, len) } }
+}
+
 #[inline(never)]
-unsafe fn move_blocks(from: *const u8, to: *mut u8, len: usize) -> usize {
+unsafe fn move_long(from: *const u8, to: *mut u8, len: usize) -> usize {
     let blocks = len / BLOCK_BYTES;
     if blocks == 0 || !is_x86_feature_detected!("avx") {
         return 0;
@@ -215,60 +167,6 @@ unsafe fn move_blocks(from: *const u8, to: *mut u8, len: usize) -> usize {
         );
     }
     blocks * BLOCK_BYTES
-}
-
-/// Within pages, or from one to another; the two runs may overlap.
-#[inline(always)]
-pub(super) unsafe fn move_bytes(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller promises `len` bytes on both sides. The order of the steps is such
-    // that no byte is overwritten before it was read.
-    unsafe {
-        if (to as usize) <= (from as usize) {
-            let mut done = if len < LONG_BYTES { 0 } else { move_blocks(from, to, len) };
-            while done + 16 <= len {
-                store_128(to.add(done), load_128(from.add(done)));
-                done += 16;
-            }
-            while done + 8 <= len {
-                store_u64(to.add(done), load_u64(from.add(done)));
-                done += 8;
-            }
-            while done < len {
-                store_u8(to.add(done), load_u8(from.add(done)));
-                done += 1;
-            }
-        } else {
-            let mut left = len;
-            while left >= 16 {
-                left -= 16;
-                store_128(to.add(left), load_128(from.add(left)));
-            }
-            while left >= 8 {
-                left -= 8;
-                store_u64(to.add(left), load_u64(from.add(left)));
-            }
-            while left > 0 {
-                left -= 1;
-                store_u8(to.add(left), load_u8(from.add(left)));
-            }
-        }
-    }
-}
-
-#[inline(always)]
-pub(super) unsafe fn zero(at: *mut u8, len: usize) {
-    // SAFETY: the caller promises `len` bytes that it may write.
-    unsafe {
-        let mut done = 0;
-        while done + 16 <= len {
-            store_128(at.add(done), _mm_setzero_si128());
-            done += 16;
-        }
-        while done < len {
-            store_u8(at.add(done), 0);
-            done += 1;
-        }
-    }
 }
 
 #[inline(always)]
