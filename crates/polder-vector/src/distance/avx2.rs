@@ -33,12 +33,12 @@ macro_rules! floats {
     ) => {
         kernel!(
             $products, "avx2,fma,f16c",
-            $bytes by $load $split $cut, _mm256_setzero_ps _mm256_add_ps total,
+            $bytes by $load $split $cut, _mm256_setzero_ps(), _mm256_add_ps total,
             |sum, a, b| _mm256_fmadd_ps($to_f32(a), $to_f32(b), sum)
         );
         kernel!(
             $differences, "avx2,fma,f16c",
-            $bytes by $load $split $cut, _mm256_setzero_ps _mm256_add_ps total,
+            $bytes by $load $split $cut, _mm256_setzero_ps(), _mm256_add_ps total,
             |sum, a, b| {
                 let difference = _mm256_sub_ps($to_f32(a), $to_f32(b));
                 _mm256_fmadd_ps(difference, difference, sum)
@@ -63,7 +63,7 @@ macro_rules! bytes {
     ($name:ident, |$a:ident, $b:ident| $pairs:expr) => {
         kernel!(
             $name, "avx2",
-            16 by load_128 split_4x128 cut_128, _mm256_setzero_si256 _mm256_add_epi32 total_epi32,
+            16 by load_128 split_4x128 cut_128, _mm256_setzero_si256(), _mm256_add_epi32 total_epi32,
             |sum, a, b| {
                 let ($a, $b) = (_mm256_cvtepi8_epi16(a), _mm256_cvtepi8_epi16(b));
                 _mm256_add_epi32(sum, $pairs)

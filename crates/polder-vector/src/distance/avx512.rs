@@ -25,12 +25,12 @@ macro_rules! floats {
     ) => {
         kernel!(
             $products, "avx512f,avx512bw,avx512vl",
-            $bytes by $load $split $cut, _mm512_setzero_ps _mm512_add_ps _mm512_reduce_add_ps,
+            $bytes by $load $split $cut, _mm512_setzero_ps(), _mm512_add_ps _mm512_reduce_add_ps,
             |sum, a, b| _mm512_fmadd_ps($to_f32(a), $to_f32(b), sum)
         );
         kernel!(
             $differences, "avx512f,avx512bw,avx512vl",
-            $bytes by $load $split $cut, _mm512_setzero_ps _mm512_add_ps _mm512_reduce_add_ps,
+            $bytes by $load $split $cut, _mm512_setzero_ps(), _mm512_add_ps _mm512_reduce_add_ps,
             |sum, a, b| {
                 let difference = _mm512_sub_ps($to_f32(a), $to_f32(b));
                 _mm512_fmadd_ps(difference, difference, sum)
@@ -55,7 +55,7 @@ macro_rules! bytes {
     ($name:ident, |$a:ident, $b:ident| $pairs:expr) => {
         kernel!(
             $name, "avx512f,avx512bw,avx512vl",
-            32 by load_256 split_4x256 cut_256, _mm512_setzero_si512 _mm512_add_epi32 total_epi32,
+            32 by load_256 split_4x256 cut_256, _mm512_setzero_si512(), _mm512_add_epi32 total_epi32,
             |sum, a, b| {
                 let ($a, $b) = (_mm512_cvtepi8_epi16(a), _mm512_cvtepi8_epi16(b));
                 _mm512_add_epi32(sum, $pairs)
@@ -72,7 +72,7 @@ bytes!(differences_i8, |a, b| {
 
 kernel!(
     different_bits, "avx512f,avx512bw,avx512vl,avx512vpopcntdq",
-    64 by load_512 split_4x512 cut_512, _mm512_setzero_si512 _mm512_add_epi64 total_epi64,
+    64 by load_512 split_4x512 cut_512, _mm512_setzero_si512(), _mm512_add_epi64 total_epi64,
     |sum, a, b| _mm512_add_epi64(sum, _mm512_popcnt_epi64(_mm512_xor_si512(a, b)))
 );
 

@@ -6,7 +6,7 @@
 //! and tests compare the others with it.
 
 /// Which kernel of a module is the one for a kind of numbers and what is summed.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 macro_rules! kernel_for {
     ($element:expr, $sum:expr) => {
         match ($element, $sum) {
@@ -26,18 +26,18 @@ macro_rules! kernel_for {
 /// A kernel that sums up what a step makes of two registers and a sum. Four registers of each vector are
 /// loaded at once, and have sums of their own, none of which waits for another one. Of the last register
 /// those bytes count that are the vector's, since what lies behind it is not zero.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 macro_rules! kernel {
     (
         $name:ident, $features:literal,
         $bytes:literal by $load:ident $split:ident $cut:ident,
-        $zero:ident $add:ident $total:ident,
+        $zero:expr, $add:ident $total:ident,
         |$sum:ident, $a:ident, $b:ident| $step:expr
     ) => {
         #[target_feature(enable = $features)]
         fn $name(one: Run<'_>, other: Run<'_>) -> f32 {
             let (mut one, mut other) = (one, other);
-            let mut sums = [$zero(); 4];
+            let mut sums = [$zero; 4];
             while let Some((ones, one_rest)) = one.$split()
                 && let Some((others, other_rest)) = other.$split()
             {
@@ -66,6 +66,8 @@ macro_rules! kernel {
 mod avx2;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod avx512;
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+mod neon;
 mod portable;
 
 use polder_pool::bytes::Run;
@@ -95,6 +97,10 @@ impl Kernel {
         if let Some(kernel) = avx512::kernel(element, sum).or_else(|| avx2::kernel(element, sum)) {
             return Kernel(kernel);
         }
+        #[cfg(all(target_arch = "aarch64", not(miri)))]
+        if let Some(kernel) = neon::kernel(element, sum) {
+            return Kernel(kernel);
+        }
         Kernel(portable::kernel(element, sum))
     }
 
@@ -104,6 +110,10 @@ impl Kernel {
     pub(crate) fn of_codes(bits: usize) -> Kernel {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if let Some(kernel) = avx2::kernel_of_codes(bits) {
+            return Kernel(kernel);
+        }
+        #[cfg(all(target_arch = "aarch64", not(miri)))]
+        if let Some(kernel) = neon::kernel_of_codes(bits) {
             return Kernel(kernel);
         }
         Kernel(portable::kernel_of_codes(bits))

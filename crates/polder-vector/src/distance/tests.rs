@@ -18,7 +18,9 @@ fn kernels(element: ElementKind, sum: Sum) -> Vec<Kernel> {
     let portable = Some(portable::kernel(element, sum));
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     let others = [avx2::kernel(element, sum), avx512::kernel(element, sum)];
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    let others = [neon::kernel(element, sum)];
+    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     let others = [];
     [portable].into_iter().chain(others).flatten().map(Kernel).collect()
 }
