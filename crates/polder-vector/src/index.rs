@@ -19,6 +19,43 @@ pub enum Loading<'a> {
     Linked(f64),
 }
 
+/// Makes each change that it is called with, within whatever changes of an index must be within. One that it
+/// does not make ends the load.
+pub type Change<'c> = &'c (dyn Fn(&mut dyn FnMut()) + Sync);
+
+/// How many vectors are loaded, or linked: for a caller whose changes must be within something, such as a
+/// store's, which is not to be entered for as long as a load takes.
+pub struct Bulk<'b> {
+    /// By so many threads.
+    pub threads: usize,
+    /// With about so many bytes of memory beside the pool's.
+    pub memory_bytes: usize,
+    /// By which each edit is made, in any of the threads.
+    pub change: Change<'b>,
+    /// Is told how far it has come, by the caller's thread and between changes, and stops it by returning
+    /// false.
+    pub progress: &'b mut dyn FnMut(Loading<'_>) -> bool,
+}
+
+impl fmt::Debug for Bulk<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Bulk({} threads, {} bytes)", self.threads, self.memory_bytes)
+    }
+}
+
+/// Has a change made.
+///
+/// # Errors
+/// Its own; [`VectorError::Stopped`] if it was not made.
+pub(crate) fn made<R, E: Into<VectorError>>(
+    change: Change<'_>,
+    mut make: impl FnMut() -> Result<R, E>,
+) -> Result<R, VectorError> {
+    let mut result = None;
+    change(&mut || result = Some(make()));
+    result.ok_or(VectorError::Stopped)?.map_err(Into::into)
+}
+
 /// A vector index: its vectors, each with a label, and those nearest to any vector. Each method is that
 /// of the same name of the index.
 pub trait VectorIndex: Send + Sync {
@@ -62,6 +99,49 @@ pub trait VectorIndex: Send + Sync {
                 return Ok(false);
             }
         }
+        Ok(true)
+    }
+
+    /// Places the vectors of a run, each with its label, as
+    /// [`VamanaIndex::bulk_load`](crate::VamanaIndex::bulk_load) does, and links none of them: that is left to
+    /// [`VectorIndex::relink`] when all runs are placed. The memory for them is the caller's. An index that
+    /// knows no better way inserts them. Whether it came to its end; if not, or if there is an error, what
+    /// was told to `progress` is placed, and nothing else.
+    ///
+    /// # Errors
+    /// Those of inserts.
+    fn place_run(
+        &self,
+        run: Vec<(u64, VectorBuf)>,
+        bulk: &mut Bulk<'_>,
+    ) -> Result<bool, VectorError> {
+        for (label, vector) in run {
+            let node = match made(bulk.change, || self.insert(label, vector.view())) {
+                Err(VectorError::Stopped) => return Ok(false),
+                node => node?,
+            };
+            if !(bulk.progress)(Loading::Placed(&[(label, node)])) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether all vectors that were placed are linked. Until they are, searches that do not compare with all
+    /// miss many of them.
+    ///
+    /// # Errors
+    /// Those of the pool.
+    fn is_linked(&self) -> Result<bool, VectorError> {
+        Ok(true)
+    }
+
+    /// Links all vectors, as [`VamanaIndex::relink_all`](crate::VamanaIndex::relink_all) does; an index whose
+    /// inserts have done that does nothing. Whether it came to its end.
+    ///
+    /// # Errors
+    /// Those of the pool.
+    fn relink(&self, _bulk: &mut Bulk<'_>) -> Result<bool, VectorError> {
         Ok(true)
     }
 

@@ -68,7 +68,7 @@ pub use error::VectorError;
 pub use half;
 pub use hnsw::{HnswIndex, NearestIter};
 pub use hosted::{NewIndex, VectorStructure};
-pub use index::{Loading, VectorIndex};
+pub use index::{Bulk, Change, Loading, VectorIndex};
 pub use ivf::IvfIndex;
 pub use many::search_many;
 pub use metric::Metric;

@@ -77,6 +77,15 @@ impl VectorShape {
         }
     }
 
+    /// Whether this is such a vector.
+    ///
+    /// # Errors
+    /// What it is instead: [`VectorError::Elements`], [`VectorError::Dimensions`],
+    /// [`VectorError::NotFinite`], [`VectorError::Length`], [`VectorError::NoDirection`].
+    pub fn check<'v>(self, vector: impl Into<VectorRef<'v>>) -> Result<(), VectorError> {
+        Distances::new(self).vector(vector.into()).map(drop)
+    }
+
     /// Bytes of a vector.
     pub(crate) fn bytes(self) -> usize {
         self.element.bytes(self.dimensions)

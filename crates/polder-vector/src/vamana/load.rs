@@ -12,6 +12,12 @@
 //! (The order of work of DiskANN's merged index is another one, since its parts are files of their own:
 //! there all links are known before a node is written.)
 //!
+//! Runs may also be placed one by one, and linked when the caller says so ([`VectorIndex::place_run`]), with
+//! each edit within something of the caller's ([`Bulk`]): a store counts itself in as a writer for each, and
+//! not for as long as a load takes.
+//!
+//! [`VectorIndex::place_run`]: crate::VectorIndex::place_run
+//!
 //! From step 2 on a vector is in the index, and all that holds of an index holds behind each edit: entry
 //! and node are made by one (`VAMANA-1`), the tree is a path that grows at its end (`VAMANA-5`), and links
 //! lead to entries of the same edit, or to older ones (`VAMANA-6`). So a load may end anywhere, by a crash, an
@@ -21,13 +27,13 @@
 //! |---|---|
 //! | what is found of a load that was cut off | all that was placed by comparing with all; by a search what lies near to where it begins, and what path and groups lead to from there: much less than in a graph |
 //! | how it goes on | another load places the rest, and links all; or [`VamanaIndex::relink_all`] alone does. `VAMANA-8` says that it is needed |
-//! | others have removed the last one, or given it as many children as there can be | the root is the next one's parent if that has room, or its child |
+//! | another load goes on behind the last one, or others have removed it, or given it as many children as there can be | the root is the next one's parent if that has room, or its child |
 //! | others have filled the page of codes | its free places are looked for in each edit |
 
 use std::sync::OnceLock;
 
 use polder_format::PageNo;
-use polder_pool::{PoolError, Restart, Translation};
+use polder_pool::{PoolError, Restart, Translation, lock};
 use polder_structure::levels::root;
 use polder_structure::{Edit, edit};
 
@@ -41,7 +47,7 @@ use super::slots::{SlotPage, SlotPageMut, State};
 use super::{Core, VamanaIndex};
 use crate::element::VectorBuf;
 use crate::error::VectorError;
-use crate::index::Loading;
+use crate::index::{Bulk, Change, Loading, made};
 use crate::near::order_of;
 use crate::node_id::NodeId;
 use crate::share::share;
@@ -120,36 +126,53 @@ impl<T: Translation> VamanaIndex<T> {
     ) -> Result<bool, VectorError> {
         let of_one = size_of::<New>() + self.core.bytes_of_vector() + self.core.layout.code + 64;
         let most = (memory_bytes / of_one).max(LEAST);
-        let (mut run, mut end) = (Vec::new(), End::default());
-        let mut vectors = vectors.into_iter();
-        let placed = loop {
-            for (label, vector) in vectors.by_ref().take(most) {
-                let vector = self.core.distances.vector(vector.into().view())?;
-                run.push(New { label, vector, coded: OnceLock::new() });
-            }
+        let mut vectors = vectors.into_iter().map(|(label, vector)| (label, vector.into()));
+        let change: Change<'_> = &|make| make();
+        let mut bulk = Bulk { threads, memory_bytes, change, progress };
+        loop {
+            let run: Vec<_> = vectors.by_ref().take(most).collect();
             if run.is_empty() {
-                break Ok(true);
+                return self.relink_in(&mut bulk);
             }
-            match self.place_run(&run, &mut end, threads, progress) {
-                Ok(true) => run.clear(),
-                ended => break ended,
+            if !self.place_run(run, &mut bulk)? {
+                return Ok(false);
             }
-        };
-        self.fill_later(Kind::Codes, end.codes.map(Room::filled));
-        if !placed? {
-            return Ok(false);
         }
-        self.relink_all(threads, memory_bytes, &mut |share| progress(Loading::Linked(share)))
     }
 
     /// Steps 1 and 2 for the vectors of a run. Whether it came to its end.
-    fn place_run(
+    pub(super) fn place_run(
+        &self,
+        run: Vec<(u64, VectorBuf)>,
+        bulk: &mut Bulk<'_>,
+    ) -> Result<bool, VectorError> {
+        let new = |(label, vector): (u64, VectorBuf)| -> Result<New, VectorError> {
+            let vector = self.core.distances.vector(vector.view())?;
+            Ok(New { label, vector, coded: OnceLock::new() })
+        };
+        let run = run.into_iter().map(new).collect::<Result<Vec<_>, _>>()?;
+        if run.is_empty() {
+            return Ok(true);
+        }
+        let mut end = End { last: lock(&self.core.last_placed).take(), codes: None };
+        let placed = self.place_all(&run, &mut end, bulk);
+        *lock(&self.core.last_placed) = end.last;
+        self.fill_later(Kind::Codes, end.codes.map(Room::filled));
+        match placed {
+            Err(VectorError::Stopped) => Ok(false),
+            placed => placed,
+        }
+    }
+
+    /// The same. Leaves where it has ended.
+    fn place_all(
         &self,
         run: &[New],
         end: &mut End,
-        threads: usize,
-        progress: &mut dyn FnMut(Loading<'_>) -> bool,
-    ) -> Result<bool, PoolError> {
+        bulk: &mut Bulk<'_>,
+    ) -> Result<bool, VectorError> {
+        let Bulk { threads, change, .. } = *bulk;
+        let progress = &mut *bulk.progress;
         // 1
         let go_on = &mut |_| progress(Loading::Placed(&[]));
         let code = |(): &mut (), number: usize| -> Result<(), PoolError> {
@@ -164,13 +187,16 @@ impl<T: Translation> VamanaIndex<T> {
         let order = self.core.order(&vectors, central.unwrap_or(0), threads, go_on);
         let Some(order) = order else { return Ok(false) };
         // 2
+        let codes = made(change, || self.page_to_fill(Kind::Codes))?;
+        end.codes = codes.map(Room::page);
         let of_page = self.core.layout.slots(Kind::Nodes);
         let of_group = of_page * (GROUP / of_page).clamp(1, GROUP_PAGES);
         for (number, group) in order.chunks(of_group).enumerate() {
             let new: Vec<&New> = group.iter().map(|number| &run[*number as usize]).collect();
             let links = (0..new.len()).map(|one| self.links_in(&new, one)).collect();
             let group = Group { new, links, is_first: number == 0 };
-            let places = edit(&self.space, |edit| self.place(edit, &group, end))?;
+            let place = || edit(&self.space, |edit| self.place(edit, &group, end));
+            let places = made(change, place)?;
             let placed = group.new.iter().zip(&places).map(|(new, [entry, _])| (new.label, *entry));
             let placed: Vec<_> = placed.collect();
             end.last = places.last().copied();

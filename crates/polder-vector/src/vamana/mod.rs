@@ -120,7 +120,7 @@ use polder_structure::page::broken;
 
 use crate::element::{VectorBuf, VectorRef};
 use crate::error::VectorError;
-use crate::index::{Loading, VectorIndex};
+use crate::index::{Bulk, Loading, VectorIndex};
 use crate::node_id::NodeId;
 use crate::options::{IndexOptions, VamanaOptions};
 use crate::search::{Answer, Search};
@@ -180,6 +180,9 @@ struct Core {
     /// Pages with room that no thread fills at the moment. In memory alone: what is forgotten is found by
     /// `room.rs` beside neighbours.
     filling: Mutex<Vec<(Kind, PageNo)>>,
+    /// Entry and node of the vector that a run has placed last, behind which the next run goes on. In memory
+    /// alone: without it the root is what it goes on behind (`load.rs`).
+    last_placed: Mutex<Option<[NodeId; 2]>>,
     /// The pages of codes that are known, the oldest first (`VAMANA-4`).
     code_pages: Mutex<Arc<Vec<PageNo>>>,
 }
@@ -392,8 +395,8 @@ impl Core {
     fn new(options: &VamanaOptions, layout: Layout, centre: &Centre) -> Core {
         let distances = Distances::new(options.shape);
         let coder = Coder::new(options.shape, options.code_bits, centre.values());
-        let (filling, code_pages) = Default::default();
-        Core { options: *options, layout, distances, coder, filling, code_pages }
+        let (filling, last_placed, code_pages) = Default::default();
+        Core { options: *options, layout, distances, coder, filling, last_placed, code_pages }
     }
 
     /// How far the vector of a node is from another one.
@@ -428,6 +431,22 @@ impl<T: Translation> VectorIndex for VamanaIndex<T> {
         progress: &mut dyn FnMut(Loading<'_>) -> bool,
     ) -> Result<bool, VectorError> {
         VamanaIndex::bulk_load(self, vectors, threads, memory_bytes, progress)
+    }
+
+    fn place_run(
+        &self,
+        run: Vec<(u64, VectorBuf)>,
+        bulk: &mut Bulk<'_>,
+    ) -> Result<bool, VectorError> {
+        VamanaIndex::place_run(self, run, bulk)
+    }
+
+    fn is_linked(&self) -> Result<bool, VectorError> {
+        VamanaIndex::is_linked(self)
+    }
+
+    fn relink(&self, bulk: &mut Bulk<'_>) -> Result<bool, VectorError> {
+        self.relink_in(bulk)
     }
 
     fn remove(&self, label: u64, node: NodeId) -> Result<bool, VectorError> {

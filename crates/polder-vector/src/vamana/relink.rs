@@ -22,7 +22,7 @@
 //! by `VAMANA-8` if that was a load.
 
 use polder_format::PageNo;
-use polder_pool::{PoolError, Translation};
+use polder_pool::Translation;
 use polder_structure::edit;
 use polder_structure::levels::root;
 
@@ -33,6 +33,7 @@ use super::part::{Member, Part, Scratch};
 use super::slots::Slot;
 use super::{Core, VamanaIndex};
 use crate::error::VectorError;
+use crate::index::{Bulk, Change, Loading, made};
 use crate::ivf::train::{Drawn, distances_of_centroids};
 use crate::near::order_of;
 use crate::node_id::NodeId;
@@ -105,7 +106,8 @@ struct Work<'t> {
     rounds: usize,
     done: usize,
     all: usize,
-    progress: &'t mut dyn FnMut(f64) -> bool,
+    change: Change<'t>,
+    progress: &'t mut dyn FnMut(Loading<'_>) -> bool,
 }
 
 impl Work<'_> {
@@ -113,7 +115,7 @@ impl Work<'_> {
     fn tell(&mut self, more: usize) -> bool {
         // Others may have inserted some more.
         let done = (self.done + more).min(self.all);
-        (self.progress)(done as f64 / self.all.max(1) as f64)
+        (self.progress)(Loading::Linked(done as f64 / self.all.max(1) as f64))
     }
 }
 
@@ -135,6 +137,24 @@ impl<T: Translation> VamanaIndex<T> {
         memory_bytes: usize,
         progress: &mut dyn FnMut(f64) -> bool,
     ) -> Result<bool, VectorError> {
+        let progress: &mut dyn FnMut(Loading<'_>) -> bool = &mut |loading| match loading {
+            Loading::Linked(share) => progress(share),
+            Loading::Placed(_) => true,
+        };
+        self.relink_in(&mut Bulk { threads, memory_bytes, change: &|make| make(), progress })
+    }
+
+    /// The same, each edit within what the caller says.
+    pub(super) fn relink_in(&self, bulk: &mut Bulk<'_>) -> Result<bool, VectorError> {
+        match self.relink_parts(bulk) {
+            Err(VectorError::Stopped) => Ok(false),
+            relinked => relinked,
+        }
+    }
+
+    fn relink_parts(&self, bulk: &mut Bulk<'_>) -> Result<bool, VectorError> {
+        let Bulk { threads, memory_bytes, change, .. } = *bulk;
+        let progress = &mut *bulk.progress;
         let most = (memory_bytes / self.core.bytes_of_member()).max(LEAST);
         let groups = self.groups()?;
         let pages = self.space.used_pages()?;
@@ -149,7 +169,7 @@ impl<T: Translation> VamanaIndex<T> {
             for part in found.drain(..).flatten() {
                 of_parts.get_mut(part).into_iter().for_each(|part| part.add(page));
             }
-            is_stopped = !progress(0.0);
+            is_stopped = !progress(Loading::Linked(0.0));
             Ok(!is_stopped)
         })?;
         if is_stopped {
@@ -159,18 +179,20 @@ impl<T: Translation> VamanaIndex<T> {
         let all = of_parts.iter().map(|part| part.vectors).sum();
         // The paper's graphs are made in two rounds. What a part lacks after one others have.
         let rounds = if of_parts.len() > 1 { 1 } else { 2 };
-        let mut work = Work { threads, most, rounds, done: 0, all, progress };
+        let mut work = Work { threads, most, rounds, done: 0, all, change, progress };
         for (part, of_part) in of_parts.into_iter().enumerate() {
             if !self.link_part(&parts, part, &of_part, &mut work)? {
                 return Ok(false);
             }
         }
         // 5
-        edit(&self.space, |edit| {
-            if meta::groups(edit.page(root())?) == groups {
-                meta::set_groups(&mut edit.page_mut(root())?, groups & !meta::LOOSE);
-            }
-            Ok(())
+        made(change, || {
+            edit(&self.space, |edit| {
+                if meta::groups(edit.page(root())?) == groups {
+                    meta::set_groups(&mut edit.page_mut(root())?, groups & !meta::LOOSE);
+                }
+                Ok(())
+            })
         })?;
         Ok(true)
     }
@@ -180,7 +202,7 @@ impl<T: Translation> VamanaIndex<T> {
         &self,
         pages: &[PageNo],
         most: usize,
-        progress: &mut dyn FnMut(f64) -> bool,
+        progress: &mut dyn FnMut(Loading<'_>) -> bool,
     ) -> Result<Option<Parts>, VectorError> {
         let core = &*self.core;
         let distances = distances_of_centroids(core.options.shape);
@@ -206,7 +228,7 @@ impl<T: Translation> VamanaIndex<T> {
             }
             Ok(true)
         })?;
-        match sample.train(&distances, parts.min(count), &mut |_| progress(0.0)) {
+        match sample.train(&distances, parts.min(count), &mut |_| progress(Loading::Linked(0.0))) {
             Ok(centroids) => Ok(Some(Parts { distances, centroids })),
             Err(VectorError::Stopped) => Ok(None),
             Err(error) => Err(error),
@@ -220,7 +242,7 @@ impl<T: Translation> VamanaIndex<T> {
         part: usize,
         of_part: &OfPart,
         work: &mut Work<'_>,
-    ) -> Result<bool, PoolError> {
+    ) -> Result<bool, VectorError> {
         let core = &*self.core;
         // As even as can be.
         let times = of_part.vectors.div_ceil(work.most);
@@ -247,11 +269,11 @@ impl<T: Translation> VamanaIndex<T> {
     }
 
     /// Steps 3 and 4 for vectors that are in memory.
-    fn link_members(&self, members: &[Member], work: &mut Work<'_>) -> Result<bool, PoolError> {
-        let threads = work.threads;
+    fn link_members(&self, members: &[Member], work: &mut Work<'_>) -> Result<bool, VectorError> {
+        let Work { threads, change, .. } = *work;
         let graph = Part::new(&self.core, members);
         let rounds = work.rounds;
-        let insert = |scratch: &mut Scratch, place| -> Result<(), PoolError> {
+        let insert = |scratch: &mut Scratch, place| -> Result<(), VectorError> {
             graph.insert(scratch, place);
             Ok(())
         };
@@ -267,7 +289,7 @@ impl<T: Translation> VamanaIndex<T> {
                 some.map(|member| (members[member].entry, graph.links(member))).collect();
             let wishes: Vec<_> =
                 links.iter().map(|(entry, links)| (*entry, Wish::AddAll { links })).collect();
-            self.relink_each(&wishes)
+            made(change, || self.relink_each(&wishes))
         };
         let count = members.len().div_ceil(AT_ONCE);
         Ok(share(count, threads, || (), write, &mut |_| work.tell(0))?.is_some())

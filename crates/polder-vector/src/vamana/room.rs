@@ -32,6 +32,10 @@ impl Room {
     pub(super) fn filled(page: PageNo) -> Room {
         Room { page, is_filled: true }
     }
+
+    pub(super) fn page(self) -> PageNo {
+        self.page
+    }
 }
 
 impl<T: Translation> VamanaIndex<T> {

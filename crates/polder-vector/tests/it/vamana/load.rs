@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
 use polder_format::PageSize;
@@ -14,7 +15,8 @@ use polder_testkit::pools::{disk, is_of_device, tight};
 use polder_testkit::recovery::{self, MemoryLog};
 use polder_testkit::{Errno, FaultPlan, Operation, Random, SimDisk, When, test_with};
 use polder_vector::{
-    ElementKind, Loading, Metric, VamanaIndex, VamanaOptions, VectorBuf, VectorError, VectorShape,
+    Bulk, ElementKind, Loading, Metric, VamanaIndex, VamanaOptions, VectorBuf, VectorError,
+    VectorIndex, VectorShape,
 };
 
 use crate::ivf::sift::{insert_all, recall, sift};
@@ -455,5 +457,49 @@ fn as_many_are_found_as_after_inserts() {
         let found = loaded(memory);
         let is_enough = found.iter().zip(least).all(|(found, least)| *found >= least);
         assert!(is_enough, "{found:?} of 1000 with {memory} bytes, and {least:?} are enough");
+    }
+}
+
+/// Each change is made by the caller, who may end a run, and linking, by not making one.
+#[test]
+fn what_the_caller_does_not_change_stays() {
+    let vectors = vectors(600, 9);
+    for most in (0..40).step_by(3).chain([usize::MAX]) {
+        let disk = disk();
+        let (_pool, index) = new_small::<Steered, Array>(&disk, PageSize::MIN, l2(DIMENSIONS), 4);
+        let (mut model, made) = (Model::new(), AtomicUsize::new(0));
+        let change = &|make: &mut dyn FnMut()| {
+            if made.fetch_add(1, Relaxed) < most {
+                make();
+            }
+        };
+        let mut placed = |loading: Loading<'_>| {
+            let Loading::Placed(placed) = loading else { panic!("it links") };
+            for (label, node) in placed {
+                let (_, vector) = &vectors[*label as usize];
+                model.insert(*label, (*node, vector.clone()));
+            }
+            true
+        };
+        let mut bulk = Bulk { threads: 2, memory_bytes: 0, change, progress: &mut placed };
+        let mut is_done = true;
+        for run in vectors.chunks(150) {
+            let run = run.iter().map(|(label, vector)| (*label, VectorBuf::from(vector))).collect();
+            is_done = is_done && index.place_run(run, &mut bulk).unwrap();
+        }
+        assert_eq!(is_done, model.len() == vectors.len());
+        assert_has(&index, &model);
+        let before = found(&index, &model, 50);
+        let go_on = &mut |_: Loading<'_>| true;
+        let mut bulk = Bulk { threads: 2, memory_bytes: 0, change, progress: go_on };
+        let is_linked = index.relink(&mut bulk).unwrap();
+        assert_eq!(is_linked, most == usize::MAX);
+        assert_eq!(index.is_linked().unwrap(), is_linked || model.is_empty());
+        assert_has(&index, &model);
+        let (found, made) = (found(&index, &model, 50), made.into_inner());
+        match is_linked {
+            true => assert!(found >= 490, "{found} of 500"),
+            false => assert_eq!((found, made > most), (before, true)),
+        }
     }
 }
