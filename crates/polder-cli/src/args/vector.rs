@@ -19,7 +19,7 @@ pub enum VectorCommand {
     Probe(VectorProbeArgs),
     /// Show what a collection is, and how many vectors it has.
     Stat(VectorArgs),
-    /// Make keys and vectors agree, where `check` says that they do not.
+    /// Make keys and vectors agree, where `check` says that they do not, and complete a load that was cut off.
     Repair(VectorRepairArgs),
     /// Drop a collection, and make the file shorter.
     Drop(VectorArgs),

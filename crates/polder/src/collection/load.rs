@@ -1,4 +1,4 @@
-//! Inserting many vectors, by many threads.
+//! Loading many vectors: by runs (`runs.rs`) where that is faster, else by inserts of many threads.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -9,34 +9,29 @@ use polder_pool::lock;
 use polder_vector::VectorBuf;
 
 use super::Collection;
+use super::runs::{Loaded, Row, Runs};
 use crate::durability::Durability;
 use crate::error::StoreError;
 
 /// Rows that are read ahead.
 const AHEAD: usize = 64;
 
-/// What came of a load.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct Loaded {
-    /// Vectors that were inserted.
-    pub inserted: u64,
-    /// Keys that were there already.
-    pub passed_over: u64,
-    /// Whether it was stopped before it was done.
-    pub stopped: bool,
-}
-
-/// A row that is to be inserted, and which one it is.
-type Job<K, P> = (usize, K, VectorBuf, P);
-
 impl Collection {
-    /// Inserts many vectors, each with its key and its payload, by so many threads. Each one is there as
-    /// soon as it is inserted; when this returns, all are durable, if the handle's writes are to be
-    /// ([`Collection::with_durability`]).
+    /// Inserts many vectors, each with its key and its payload, by so many threads. When this returns, all are
+    /// durable, if the handle's writes are to be ([`Collection::with_durability`]).
     ///
     /// A key that is there is passed over: a load that was stopped, or whose process died, goes on when it
     /// is made again. `progress` is told how many are done, and stops it by returning false.
+    ///
+    /// Many rows that come into a graph that is steered by codes ([`VamanaOptions`]) and is empty, or not
+    /// much larger than they are, are loaded by *runs*, which where the graph is larger than memory takes a
+    /// small part of the time: as many rows as there is memory for are placed at once, and all vectors are
+    /// linked at the end. That takes a quarter of the store's memory budget beside it, and 32 bytes for each
+    /// vector at most; and of the rows that are placed `progress` is told a part until they are linked. Until
+    /// then searches find few of them, unless they are [exact](crate::Query::exact); keys, rows and what is
+    /// inserted otherwise are found. Where a load has not come to its end, so it stays until the next one, or
+    /// [`Collection::relink`], has; [`Collection::is_linked`] tells. All other rows are inserted one by one,
+    /// and each is found as soon as it is.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -52,9 +47,12 @@ impl Collection {
     /// # }
     /// ```
     ///
+    /// [`VamanaOptions`]: polder_vector::VamanaOptions
+    ///
     /// # Errors
     /// [`StoreError::Key`] with the number of the first row that could not be inserted, and why; those
-    /// before it are there, and few behind it. [`StoreError::NotDurable`], and [`StoreError::Nested`].
+    /// before it are there, and few behind it. [`StoreError::NotDurable`], and [`StoreError::Nested`]. By
+    /// runs, those of writing too; what of a run was inserted then is in no order.
     pub fn load<K: AsRef<[u8]> + Send, P: AsRef<[u8]> + Send>(
         &self,
         rows: impl IntoIterator<Item = (K, VectorBuf, P)>,
@@ -63,8 +61,55 @@ impl Collection {
     ) -> Result<Loaded, StoreError> {
         // Other threads write for this one, which must be one that may.
         self.store().check_may_change()?;
-        let work = Work::new(self.with_durability(Durability::None));
-        let (jobs, taken) = sync_channel::<Job<K, P>>(AHEAD);
+        let to = self.with_durability(Durability::None);
+        let rows = rows.into_iter().enumerate();
+        let rows = rows.map(|(number, (key, vector, payload))| (number, key, vector, payload));
+        let loaded = to.load_rows(rows, threads, progress);
+        let flushed = match self.durability {
+            Durability::Sync => self.store().flush(),
+            _ => Ok(()),
+        };
+        let loaded = loaded?;
+        flushed?;
+        Ok(loaded)
+    }
+
+    fn load_rows<K: AsRef<[u8]> + Send, P: AsRef<[u8]> + Send>(
+        &self,
+        rows: impl Iterator<Item = Row<K, P>>,
+        threads: usize,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Loaded, StoreError> {
+        let _ = self.labels.settle_once(|| self.settle());
+        let mut rows = rows.peekable();
+        let loaded = Loaded::default();
+        if !self.may_load_runs(rows.size_hint())? {
+            return self.load_one_by_one(rows, threads, progress, loaded);
+        }
+        let shape = self.options()?.shape();
+        let mut runs = Runs { to: self, shape, threads, progress, loaded };
+        let first = runs.read(&mut rows);
+        if !runs.loaded.stopped
+            && !self.loads_runs(first.0.len().saturating_add(rows.size_hint().0))?
+        {
+            let Runs { progress, loaded, .. } = runs;
+            let rows = first.0.into_iter().chain(rows);
+            return self.load_one_by_one(rows, threads, progress, loaded);
+        }
+        runs.load(first, &mut rows)?;
+        Ok(runs.loaded)
+    }
+
+    /// Inserts rows, each by itself. `loaded` is what came of those before them.
+    fn load_one_by_one<K: AsRef<[u8]> + Send, P: AsRef<[u8]> + Send>(
+        &self,
+        rows: impl Iterator<Item = Row<K, P>>,
+        threads: usize,
+        progress: &mut dyn FnMut(u64) -> bool,
+        loaded: Loaded,
+    ) -> Result<Loaded, StoreError> {
+        let work = Work::new(self, loaded);
+        let (jobs, taken) = sync_channel::<Row<K, P>>(AHEAD);
         let taken = Arc::new(Mutex::new(taken));
         let mut stopped = false;
         thread::scope(|scope| {
@@ -74,36 +119,30 @@ impl Collection {
             }
             // Who sends hears when nobody takes any more.
             drop(taken);
-            for (number, (key, vector, payload)) in rows.into_iter().enumerate() {
+            for row in rows {
                 stopped = !progress(work.done());
                 if stopped {
                     work.is_over.store(true, Relaxed);
                 }
-                let is_over = work.is_over.load(Relaxed);
-                if is_over || jobs.send((number, key, vector, payload)).is_err() {
+                if work.is_over.load(Relaxed) || jobs.send(row).is_err() {
                     break;
                 }
             }
             drop(jobs);
         });
         progress(work.done());
-        let flushed = match self.durability {
-            Durability::Sync => self.store().flush(),
-            _ => Ok(()),
-        };
         let failed = work.failed.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some((index, source)) = failed {
             return Err(StoreError::Key { index, source: Box::new(source) });
         }
-        flushed?;
         let (inserted, passed_over) = (work.inserted.into_inner(), work.passed_over.into_inner());
         Ok(Loaded { inserted, passed_over, stopped })
     }
 }
 
 /// What the threads of a load share.
-struct Work {
-    to: Collection,
+struct Work<'l> {
+    to: &'l Collection,
     inserted: AtomicU64,
     passed_over: AtomicU64,
     /// Nothing more is to be inserted.
@@ -112,9 +151,10 @@ struct Work {
     failed: Mutex<Option<(usize, StoreError)>>,
 }
 
-impl Work {
-    fn new(to: Collection) -> Work {
-        let (inserted, passed_over, is_over, failed) = Default::default();
+impl<'l> Work<'l> {
+    fn new(to: &'l Collection, loaded: Loaded) -> Work<'l> {
+        let (inserted, passed_over) = (loaded.inserted.into(), loaded.passed_over.into());
+        let (is_over, failed) = Default::default();
         Work { to, inserted, passed_over, is_over, failed }
     }
 
@@ -123,7 +163,7 @@ impl Work {
     }
 
     /// Inserts what it takes, until there is no more.
-    fn run<K: AsRef<[u8]>, P: AsRef<[u8]>>(&self, jobs: &Mutex<Receiver<Job<K, P>>>) {
+    fn run<K: AsRef<[u8]>, P: AsRef<[u8]>>(&self, jobs: &Mutex<Receiver<Row<K, P>>>) {
         loop {
             let job = lock(jobs).recv();
             let Ok((number, key, vector, payload)) = job else { return };

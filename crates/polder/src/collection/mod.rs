@@ -36,6 +36,10 @@
 //! * `COLL-4` A row, its key and its record in `pending` change by one batch, which expects that key and
 //!   record are as they were seen.
 //!
+//! * `COLL-5` A record of a vector that comes with many others may say nothing of its bytes. Such a vector is
+//!   looked for among all of the index, and so is any while the index has some that are not linked: searches
+//!   do not tell then that one is nowhere.
+//!
 //! What a crash leaves between two steps is settled by the first change that is made after it
 //! (`settle.rs`): a vector that was coming and one that was going both leave. Opening a collection only
 //! reads. A change that fails takes its vector back; what cannot be taken back then stays in `pending` until
@@ -47,15 +51,19 @@
 //! | `keys.rs` | keys in order, and sets of them |
 //! | `write.rs` | inserting and removing, alone and in batches |
 //! | `load.rs` | inserting many by many threads |
+//! | `runs.rs` | placing many at once |
+//! | `link.rs` | linking them |
 //! | `search.rs` | searches |
 //! | `settle.rs` | what was cut off |
 //! | `check.rs`, `repair.rs` | whether rows and vectors agree, and making them agree |
 
 mod check;
 mod keys;
+mod link;
 mod load;
 mod record;
 mod repair;
+mod runs;
 mod search;
 mod settle;
 mod write;
@@ -76,9 +84,9 @@ use crate::labels::Labels;
 use crate::table::Table;
 pub use check::CollectionReport;
 pub use keys::{Entries, KeySet, Keys};
-pub use load::Loaded;
 use record::{Place, label_of};
 pub use repair::CollectionRepair;
+pub use runs::Loaded;
 pub use search::{CollectionProbe, Hit, Hits, Query};
 
 const KEYS: &str = "keys";

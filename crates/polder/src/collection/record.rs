@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | `keys` | the user's | label, 8 bytes; node, 5 bytes |
 //! | `rows` | label | length of the key, 2 bytes; the key; the payload |
-//! | `pending` | label | 1, and the bytes of the vector: it is coming; or 2, and its node, 5 bytes: it is going |
+//! | `pending` | label | 1, and the bytes of the vector, or none for one of many: it is coming; or 2, and its node, 5 bytes: it is going |
 
 use polder_vector::NodeId;
 
@@ -71,7 +71,8 @@ pub(super) fn row(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 /// What `pending` knows of a vector that has no row.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Pending<'b> {
-    /// It is coming: it may be in the index. Its bytes.
+    /// It is coming: it may be in the index. Its bytes; none where it comes with many others, of which each is
+    /// looked for among all vectors (`settle.rs`).
     Coming(&'b [u8]),
     /// It is going: it may be in the index still, in this node.
     Going(NodeId),

@@ -29,8 +29,8 @@ impl Collection {
     pub(super) fn settle(&self) -> Result<(), StoreError> {
         let element = self.options()?.shape().element;
         let mut hidden = HashMap::new();
-        let before = self.pending.range(..self.labels.first.to_be_bytes());
-        for (key, record) in before.collect::<Result<Vec<_>, _>>()? {
+        for entry in self.pending.range(..self.labels.first.to_be_bytes()) {
+            let (key, record) = entry?;
             let broken = || self.broken("a record of what is pending cannot be read");
             let label = label_of(&key).ok_or_else(broken)?;
             // What a salvage has found may be older than the row.
@@ -40,6 +40,8 @@ impl Collection {
             }
             match Pending::from_bytes(&record).ok_or_else(broken)? {
                 Pending::Going(node) => self.leave(Place { label, node })?,
+                // COLL-5
+                Pending::Coming([]) => drop(hidden.insert(label, None)),
                 Pending::Coming(bytes) => {
                     let vector = VectorBuf::from_bytes(element, bytes).ok_or_else(broken)?;
                     if !self.take_back(label, &vector)? {
@@ -91,14 +93,16 @@ impl Collection {
 }
 
 /// Looks for a vector where it must be, as near to itself as can be; all that are there are found so, but
-/// by the inner product, where others may be nearer, and where too many are the same.
+/// by the inner product, where others may be nearer, where too many are the same, and where some are not
+/// linked (`COLL-5`).
 fn seek(index: &dyn VectorIndex, label: u64, vector: &VectorBuf) -> Result<Sought, VectorError> {
+    let is_linked = index.is_linked()?;
     let found = index.search(vector.view(), &Search::new(WIDTH, WIDTH))?.found;
     if let Some(found) = found.iter().find(|found| found.label == label) {
         return Ok(Sought::There(found.node));
     }
     let has_all = found.len() < WIDTH || found.last().is_some_and(|last| last.distance > SAME);
-    Ok(match has_all && index.options().shape().metric != Metric::InnerProduct {
+    Ok(match has_all && is_linked && index.options().shape().metric != Metric::InnerProduct {
         true => Sought::Nowhere,
         false => Sought::Hidden,
     })

@@ -49,6 +49,8 @@ enum Action {
     Insert(VectorBuf, Vec<u8>),
     /// The same, if the key is not there.
     InsertNew(VectorBuf, Vec<u8>),
+    /// The same of a vector that is in the index already.
+    Placed(Vec<u8>),
     /// Another payload for the vector that is there.
     SetPayload(Vec<u8>),
     Remove,
@@ -56,9 +58,9 @@ enum Action {
 
 /// A vector that has come, and the version word of its record in `pending`.
 #[derive(Clone, Copy)]
-struct New {
-    place: Place,
-    record: Option<u64>,
+pub(super) struct New {
+    pub(super) place: Place,
+    pub(super) record: Option<u64>,
 }
 
 /// A part whose vector is in the index, if it has one.
@@ -189,9 +191,50 @@ impl Collection {
         batch.durability(self.durability);
         match apply(self.store(), &[part], &mut batch) {
             Ok(there) => Ok(there > 0),
-            Err(BatchError::Store(error)) => Err(error),
-            // It expects nothing that is not looked at again, and this is its own store.
-            Err(_) => Err(self.broken("what is pending was changed by others")),
+            Err(error) => Err(self.error_of(error)),
+        }
+    }
+
+    /// Steps 3 and 4 for a new key whose vector has come. Whether the key was not there; if it was, the
+    /// vector goes.
+    pub(super) fn give_row(
+        &self,
+        key: &[u8],
+        payload: &[u8],
+        new: New,
+    ) -> Result<bool, StoreError> {
+        let action = Action::Placed(payload.to_vec());
+        let part = VectorPart { collection: self.clone(), key: key.to_vec(), action };
+        let mut batch = WriteBatch::new();
+        batch.durability(self.durability);
+        let end = batch.end();
+        let mut ready = [Ready { part: &part, new: Some(new), old: None }];
+        let applied = commit(self.store(), &mut batch, &mut ready, end);
+        finish(&ready, &applied);
+        applied.map_err(|error| self.error_of(error))
+    }
+
+    /// Whether a key and a payload can be those of a row.
+    ///
+    /// # Errors
+    /// [`StoreError::KeyTooLong`], [`StoreError::ValueTooLong`].
+    pub(super) fn check_row(&self, key: &[u8], payload: &[u8]) -> Result<(), StoreError> {
+        let limit = self.store().max_key_bytes();
+        if key.len() > limit {
+            return Err(StoreError::KeyTooLong { len: key.len(), limit });
+        }
+        let len = row_len(key, payload);
+        if len as u64 > MAX_VALUE_BYTES {
+            return Err(StoreError::ValueTooLong { len, limit: MAX_VALUE_BYTES });
+        }
+        Ok(())
+    }
+
+    /// Why a batch was not applied that expects nothing that is not looked at again, in its own store.
+    fn error_of(&self, error: BatchError) -> StoreError {
+        match error {
+            BatchError::Store(error) => error,
+            _ => self.broken("what is pending was changed by others"),
         }
     }
 
@@ -234,19 +277,12 @@ fn apply(
 fn prepare<'b>(store: &Store, vectors: &'b [VectorPart]) -> Result<Vec<Ready<'b>>, BatchError> {
     let mut ready: Vec<Ready<'b>> = Vec::with_capacity(vectors.len());
     let mut known = HashMap::new();
-    let limit = store.max_key_bytes();
     for part in vectors {
         let VectorPart { collection, key, action } = part;
         if !Arc::ptr_eq(&collection.store().closer, &store.closer) {
             return Err(BatchError::Foreign { table: collection.name().to_string() });
         }
-        if key.len() > limit {
-            return Err(StoreError::KeyTooLong { len: key.len(), limit }.into());
-        }
-        let len = row_len(key, action.payload());
-        if len as u64 > MAX_VALUE_BYTES {
-            return Err(StoreError::ValueTooLong { len, limit: MAX_VALUE_BYTES }.into());
-        }
+        collection.check_row(key, action.payload())?;
         let new = Ready { part, new: None, old: None };
         match known.entry((Arc::as_ptr(&collection.labels), key)) {
             Entry::Occupied(at) => ready[*at.get()] = new,
@@ -283,7 +319,7 @@ fn commit(
         batch.cut(end);
         for ready in &mut *ready {
             ready.old = ready.part.collection.place(&ready.part.key)?;
-            if ready.old.is_some() && matches!(ready.part.action, Action::InsertNew(..)) {
+            if ready.old.is_some() && ready.part.action.is_of_new_key() {
                 return Ok(false);
             }
             ready.put(batch);
@@ -321,9 +357,15 @@ impl Action {
         match self {
             Action::Insert(_, payload)
             | Action::InsertNew(_, payload)
+            | Action::Placed(payload)
             | Action::SetPayload(payload) => payload,
             Action::Remove => &[],
         }
+    }
+
+    /// Whether it does nothing where the key is there.
+    fn is_of_new_key(&self) -> bool {
+        matches!(self, Action::InsertNew(..) | Action::Placed(_))
     }
 }
 

@@ -23,17 +23,17 @@ use polder_testkit::{Errno, FaultPlan, Operation, Random, When};
 
 use crate::support::*;
 
-const NAME: &str = "docs";
+pub const NAME: &str = "docs";
 const PAGE: usize = 4096;
 const SHAPE: VectorShape =
     VectorShape { element: ElementKind::F32, dimensions: 4, metric: Metric::L2 };
 
 /// What a collection must be: for each key the seed of its vector and payload.
-type Docs = BTreeMap<Vec<u8>, u64>;
+pub type Docs = BTreeMap<Vec<u8>, u64>;
 
 /// The index of a collection.
 #[derive(Debug, Clone, Copy)]
-enum Index {
+pub enum Index {
     Graph,
     /// A graph that is steered by codes.
     Steered,
@@ -41,7 +41,7 @@ enum Index {
 }
 
 /// A new one, with few links and narrow inserts, so that lists are full soon.
-fn create(store: &Store, index: Index) -> Collection {
+pub fn create(store: &Store, index: Index) -> Collection {
     try_create(store, index).unwrap()
 }
 
@@ -108,28 +108,28 @@ tests!(
     one_is_made_whole_or_can_be_made_again,
 );
 
-fn options() -> Options {
+pub fn options() -> Options {
     tight("simulated").memory_budget(2 * Options::least_memory_budget(4096))
 }
 
-fn key(number: u64) -> Vec<u8> {
+pub fn key(number: u64) -> Vec<u8> {
     format!("key {number}").into_bytes()
 }
 
-fn vector(seed: u64) -> [f32; 4] {
+pub fn vector(seed: u64) -> [f32; 4] {
     let mut random = Random::new(seed);
     std::array::from_fn(|_| random.below(1 << 10) as f32)
 }
 
 /// Of each length up to more than a page.
-fn payload(seed: u64) -> Vec<u8> {
+pub fn payload(seed: u64) -> Vec<u8> {
     let len = if seed.is_multiple_of(50) { 5000 } else { seed % 60 };
     let mut payload = seed.to_le_bytes().to_vec();
     payload.resize(8 + len as usize, seed as u8);
     payload
 }
 
-fn seed_of(payload: &[u8]) -> u64 {
+pub fn seed_of(payload: &[u8]) -> u64 {
     u64::from_le_bytes(payload[..8].try_into().unwrap())
 }
 
@@ -137,17 +137,17 @@ fn distance(a: [f32; 4], b: [f32; 4]) -> f32 {
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
 }
 
-fn insert(docs: &Collection, number: u64, seed: u64) -> bool {
+pub fn insert(docs: &Collection, number: u64, seed: u64) -> bool {
     docs.insert(key(number), &vector(seed), payload(seed)).unwrap()
 }
 
 /// Inserts the keys of these numbers, which are their seeds as well.
-fn fill(docs: &Collection, numbers: std::ops::Range<u64>) {
+pub fn fill(docs: &Collection, numbers: std::ops::Range<u64>) {
     numbers.for_each(|number| assert!(!insert(docs, number, number)));
 }
 
 /// Keys, rows and vectors agree, and nothing else is there.
-fn assert_agrees(docs: &Collection) {
+pub fn assert_agrees(docs: &Collection) {
     let report = docs.check(&mut |_| true).unwrap();
     assert_eq!(report.faults, [""; 0]);
     assert_eq!((report.keys, report.pending, report.wrong), (docs.len(), 0, 0));
@@ -156,7 +156,7 @@ fn assert_agrees(docs: &Collection) {
 }
 
 /// It is what the model is, by every way of looking.
-fn assert_is(docs: &Collection, model: &Docs) {
+pub fn assert_is(docs: &Collection, model: &Docs) {
     assert_agrees(docs);
     assert_eq!((docs.len(), docs.is_empty()), (model.len() as u64, model.is_empty()));
     assert!(docs.keys(..).map(Result::unwrap).eq(model.keys().cloned()));
@@ -637,7 +637,7 @@ fn index_pages(image: &[u8]) -> Vec<usize> {
 }
 
 /// What is salvaged of a store whose data file is this, and what is said to be lost of the collection.
-fn salvaged(image: &[u8], look: impl FnOnce(&Store, &[&str])) {
+pub fn salvaged(image: &[u8], look: impl FnOnce(&Store, &[&str])) {
     let folder = tempfile::tempdir().unwrap();
     let [from, to] = ["from", "to"].map(|name| folder.path().join(name));
     std::fs::create_dir(&from).unwrap();

@@ -13,6 +13,7 @@ mod bit_flips;
 mod check_deep;
 mod closing;
 mod closures;
+mod collection_runs;
 mod collections;
 mod crash;
 mod damage;

@@ -4,14 +4,13 @@
 //! is passed over, so that a load which was cut off goes on where it was.
 
 use std::num::NonZeroUsize;
-use std::thread;
 use std::time::Instant;
 
 use polder::{Collection, Durability, StoreError};
 use polder_vector::VectorBuf;
 use serde_json::json;
 
-use super::{Context, element, elements};
+use super::{Context, cores, element, elements};
 use crate::args::VectorLoadArgs;
 use crate::failure::Failure;
 use crate::opening::with_store_to_write;
@@ -68,9 +67,8 @@ fn load(
     loaded: &mut Loaded,
 ) -> Result<(), Failure> {
     let (mut rows, element) = (Rows::open(&args.file, &args.names)?, element(collection)?);
-    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let threads = args.threads.map_or(cores, NonZeroUsize::get);
-    let shown = Progress::new("inserting", Unit::Things("vectors"), rows.count());
+    let threads = args.threads.map_or_else(cores, NonZeroUsize::get);
+    let shown = Progress::new("loading", Unit::Things("vectors"), rows.count());
     let mut failed = None;
     let mut next = || -> Result<Option<Keyed>, Failure> {
         let Some(row) = rows.next()? else { return Ok(None) };

@@ -1,5 +1,8 @@
 //! `polder vector`: collections of vectors.
 
+use std::num::NonZeroUsize;
+use std::thread;
+
 use polder::Collection;
 use polder_vector::{ElementKind, VectorBuf};
 
@@ -36,6 +39,11 @@ fn with_collection<T>(
     work: impl FnOnce(&Collection) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     with_store_to_read(&args.store, |store| work(&store.collection(&args.collection)?))
+}
+
+/// How many threads work where nobody says it.
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
 /// What the numbers of its vectors are.

@@ -1,8 +1,9 @@
-//! `polder vector repair`: keys, payloads and vectors that agree again.
+//! `polder vector repair`: keys, payloads and vectors that agree again, and are linked.
 
+use polder::{Collection, CollectionRepair};
 use serde_json::json;
 
-use super::Context;
+use super::{Context, cores};
 use crate::args::VectorRepairArgs;
 use crate::failure::Failure;
 use crate::opening::with_store_to_write;
@@ -12,16 +13,15 @@ use crate::units::count;
 
 pub fn run(context: &Context, args: &VectorRepairArgs) -> Result<(), Failure> {
     let name = &args.at.collection;
-    let repaired =
+    let (repaired, is_linked_now) =
         with_store_to_write(&args.at.store, polder::Durability::Sync, &args.write, |store| {
             let collection = store.collection(name)?;
-            let shown = Progress::new("comparing", Unit::Things("keys, rows and vectors"), None);
-            let repaired = collection.repair(&mut |done| {
-                shown.at(done);
-                !context.stop.requested()
-            })?;
-            context.stop.check()?;
-            Ok(repaired)
+            let repaired = repair(context, &collection)?;
+            let is_to_link = !collection.is_linked()?;
+            if is_to_link {
+                link(context, &collection)?;
+            }
+            Ok((repaired, is_to_link))
         })?;
     if context.json {
         return output::print_json(&json!({
@@ -30,6 +30,7 @@ pub fn run(context: &Context, args: &VectorRepairArgs) -> Result<(), Failure> {
             "unowned": repaired.unowned,
             "lost_payloads": repaired.lost_payloads,
             "lost_vectors": repaired.lost_vectors,
+            "linked": is_linked_now,
         }));
     }
     let mut lines = vec![format!("{} keys have a vector", count(repaired.keys))];
@@ -43,5 +44,29 @@ pub fn run(context: &Context, args: &VectorRepairArgs) -> Result<(), Failure> {
             lines.push(format!("{} {what}", count(number)));
         }
     }
+    if is_linked_now {
+        lines.push("vectors that a load had left without links are linked".to_owned());
+    }
     output::print(&lines.join("\n"))
+}
+
+fn repair(context: &Context, collection: &Collection) -> Result<CollectionRepair, Failure> {
+    let shown = Progress::new("comparing", Unit::Things("keys, rows and vectors"), None);
+    let repaired = collection.repair(&mut |done| {
+        shown.at(done);
+        !context.stop.requested()
+    })?;
+    context.stop.check()?;
+    Ok(repaired)
+}
+
+/// Completes a load that was cut off.
+fn link(context: &Context, collection: &Collection) -> Result<(), Failure> {
+    let all = collection.len();
+    let shown = Progress::new("linking", Unit::Things("vectors"), Some(all));
+    collection.relink(cores(), &mut |share| {
+        shown.at((share * all as f64) as u64);
+        !context.stop.requested()
+    })?;
+    context.stop.check()
 }

@@ -9,8 +9,9 @@ use crate::output::{self, Columns, Side};
 use crate::units::{bytes, count};
 
 pub fn run(context: &Context, args: &VectorArgs) -> Result<(), Failure> {
-    let (options, vectors, size) = with_collection(args, |collection| {
-        Ok((collection.options()?, collection.len(), collection.index_bytes()?))
+    let (options, vectors, size, is_linked) = with_collection(args, |collection| {
+        let (vectors, size) = (collection.len(), collection.index_bytes()?);
+        Ok((collection.options()?, vectors, size, collection.is_linked()?))
     })?;
     let shape = options.shape();
     let of_one = size.checked_div(vectors).unwrap_or(0);
@@ -23,6 +24,7 @@ pub fn run(context: &Context, args: &VectorArgs) -> Result<(), Failure> {
             "vectors": vectors,
             "index_bytes": size,
             "index_bytes_per_vector": of_one,
+            "linked": is_linked,
         });
         for (what, value) in index::fields(options) {
             found[what] = value;
@@ -43,5 +45,11 @@ pub fn run(context: &Context, args: &VectorArgs) -> Result<(), Failure> {
         row(what, value.as_str().map_or_else(|| value.to_string(), str::to_owned));
     }
     row("size", format!("{}, {} a vector", bytes(size), count(of_one)));
+    if !is_linked {
+        row(
+            "links",
+            "a load was cut off: searches miss vectors until it is made again, or `repair`".into(),
+        );
+    }
     output::print(&columns.lines().join("\n"))
 }
