@@ -1,10 +1,10 @@
 //! Edits: changes of several pages as one, which the log gets by what differs.
 //!
-//! An edit shows its operation private copies of pages. The operation reads and changes these as it
+//! An edit shows its operation private copies of pages, or some bytes of them. The operation reads and changes these as it
 //! likes; when it is done, what differs is logged as one group and put into the pages. So a structure
 //! that changes its pages by edits alone needs no records of its own and no redo of them, latches
-//! nothing, and cannot leave a page half changed: whatever fails, fails before the first page is
-//! touched. (PostgreSQL's generic WAL records do the same for access methods of others, in
+//! nothing, and cannot leave a page half changed: whatever fails, fails before anything is seen or logged.
+//! (PostgreSQL's generic WAL records do the same for access methods of others, in
 //! `generic_xlog.c`. There the caller latches the pages; here the pages are read as any reader does,
 //! and latched only when all is known, as optimistic concurrency control does.) The price is a copy and
 //! a comparison of each page that is changed as a whole; of one in which few bytes are read and written
@@ -18,7 +18,8 @@
 //! * `EDIT-3` New pages, and room in the log, are had before the first latch. An operation that turns
 //!   out to need more of either is run again, when there is more.
 //! * `EDIT-4` A page that the pool would refuse to load is not written: its kind is asked before. Of a page
-//!   without a copy it is asked under the latch, and the bytes of before come back if it refuses.
+//!   without a copy, which owns no links, it is asked under the latch, and the bytes of before come back if
+//!   it refuses.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -41,7 +42,7 @@ use crate::page::{broken, lsn_of};
 /// Most pages that one edit reads and makes. More would fill the log's buffer, and the pins that an
 /// operation has on pages that it waited for.
 pub const MOST_PAGES: usize = 32;
-/// Bytes that are compared at a time, and that runs of changes are multiples of.
+/// Bytes that are compared at a time, from the beginning of the page or of what is written.
 const WORD: usize = 8;
 /// Bytes that are compared at once first: a size of pages is a multiple of it.
 const BLOCK: usize = 128;
@@ -349,7 +350,9 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
         let place = self.shown(number)?;
         let shown = &mut self.pages[place];
         let is_apart = |patch: &Patch| patch.range().end <= at || range.end <= patch.at;
-        if shown.draft.is_none() && shown.patches.iter().all(is_apart) {
+        // Links that a page owns may lie in it as the kind's check does not know them (EDIT-4).
+        let is_plain = shown.read.as_ref().is_some_and(|page| !self.space.has_links(page.page()));
+        if is_plain && shown.draft.is_none() && shown.patches.iter().all(is_apart) {
             shown.patches.push(Patch { at, bytes, old: Vec::new() });
             return Ok(());
         }
@@ -494,6 +497,21 @@ struct Written<'a, 'p> {
     runs: Option<Runs<'a>>,
 }
 
+/// Pages to which patches are written. If they are taken back, by a refusal or a panic of a kind's check, each
+/// is what it was.
+struct Tries<'t, 'a, 'p> {
+    pages: &'t mut [Written<'a, 'p>],
+    are_taken_back: bool,
+}
+
+impl Drop for Tries<'_, '_, '_> {
+    fn drop(&mut self) {
+        if self.are_taken_back {
+            self.pages.iter_mut().for_each(Written::take_back);
+        }
+    }
+}
+
 impl<'p, T: Translation> Edit<'_, 'p, T> {
     /// Makes true what the operation has made of its pages.
     fn finish(mut self, change: &mut Change<'p>, room: usize) -> Result<Tried, Restart> {
@@ -522,7 +540,7 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
         if freed.is_empty() && !runs.iter().any(is_changed) {
             let lsn = pages.iter().flat_map(|page| &page.read).map(|page| lsn_of(page.page()));
             let lsn = lsn.max().unwrap_or(Lsn(0));
-            // EDIT-1: they were so when the last of them was shown.
+            // EDIT-1: also what was read without a copy, and how far each was logged, is of one moment.
             pages.iter().flat_map(|page| &page.read).try_for_each(Optimistic::validate)?;
             return Ok(Tried::Done(Done { lsn, linked, freed: Vec::new() }));
         }
@@ -555,11 +573,13 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
         // No latch is held while the next try is waited for.
         marked.inspect_err(|_| change.clear())?;
         // 4. Patches are tried (EDIT-4). From there on nothing fails.
-        if let Err(refused) = written.iter_mut().try_for_each(|page| self.patch(page)) {
-            written.iter_mut().for_each(Written::take_back);
+        let mut tried = Tries { pages: &mut written, are_taken_back: true };
+        if let Err(refused) = tried.pages.iter_mut().try_for_each(|page| self.patch(page)) {
             change.clear();
             return Err(refused);
         }
+        tried.are_taken_back = false;
+        drop(tried);
         written.iter_mut().for_each(|page| page.write(change));
         let mut named: Vec<_> = written.iter_mut().map(|page| &mut page.held).collect();
         let lsn = change.commit(&mut named);
@@ -655,8 +675,12 @@ impl Written<'_, '_> {
 
     /// Puts back what was where patches were put.
     fn take_back(&mut self) {
+        if self.page.patches.is_empty() {
+            return;
+        }
         let mut page = self.held.page_mut();
         self.page.patches.iter().for_each(|patch| page.write(patch.at, &patch.old));
+        self.held.set_unlogged();
     }
 }
 

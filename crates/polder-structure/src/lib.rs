@@ -19,7 +19,7 @@
 //! | `reshape.rs` | splitting a page that is full, joining two that are not |
 //! | `check.rs` | walking a whole structure, and reporting what contradicts itself |
 //!
-//! There are two ways to change pages. *Edits* ([`edit()`]) work on copies: nothing is latched, no record
+//! There are two ways to change pages. *Edits* ([`edit()`]) work on copies, or on bytes of pages: nothing is latched, no record
 //! is written by hand, none is redone, and what fails leaves nothing behind. Structures that count
 //! cycles latch pages, push records of their own to a [`Change`](polder_pool::Change), and do them
 //! again in a recovery; the tree and the hash index do.

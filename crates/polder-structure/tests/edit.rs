@@ -2,17 +2,21 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::thread;
 
-use polder_format::{ChecksumSeed, PAGE_HEADER_BYTES, PageKind, PageNo, PageSize, StoreId};
+use polder_format::{
+    ChecksumSeed, PAGE_HEADER_BYTES, PageKind, PageNo, PageSize, StoreId, header_at,
+};
 use polder_pool::bytes::PageRef;
 use polder_pool::{
-    Array, ArraySwizzled, Hash, KindOps, Pool, PoolConfig, PoolError, Predictive, ReadMode, Space,
-    Swizzle, Translation, Vm,
+    AccessHint, Array, ArraySwizzled, Hash, KindOps, LinkRef, OwnedLinks, Pool, PoolConfig,
+    PoolError, Predictive, ReadMode, Space, Swizzle, Translation, Vm,
 };
 use polder_structure::edit;
 use polder_structure::edit::MOST_PAGES;
 use polder_testkit::effort::EVERY_TRANSLATION;
+use polder_testkit::recovery::MemoryLog;
 use polder_testkit::{FaultPlan, Random, SimDisk};
 
 const AT: usize = PAGE_HEADER_BYTES;
@@ -21,12 +25,20 @@ const NUMBERS: KindOps = KindOps::plain(PageKind(200), "numbers", |page| {
     if page.u64(AT) > 1_000_000_000 { Err("the number is too large") } else { Ok(()) }
 });
 
+/// A page that owns another one, or none.
+const ITEM: KindOps = KindOps {
+    links: Some(OwnedLinks { count: |_| 1, offset: |_, _| AT, fits: |_, _, _| Ok(()) }),
+    ..KindOps::plain(PageKind(201), "item", |_| Ok(()))
+};
+
 fn space<T: Translation>(read_mode: ReadMode) -> Space<T> {
     let budget = PoolConfig::least_budget(PageSize::MIN);
     let seed = ChecksumSeed::new(StoreId([1; 16]));
     let config = PoolConfig { read_mode, ..PoolConfig::new(budget, PageSize::MIN, seed) };
+    // What is changed and not logged is found out where there is a log.
+    let config = Arc::<MemoryLog>::default().behind(config);
     let device = Box::new(SimDisk::new(FaultPlan::new(1)));
-    Pool::<T>::open(device, &config, &[NUMBERS]).unwrap().create_space().unwrap()
+    Pool::<T>::open(device, &config, &[NUMBERS, ITEM]).unwrap().create_space().unwrap()
 }
 
 fn make<T: Translation>(space: &Space<T>, count: u64) -> Vec<PageNo> {
@@ -267,6 +279,50 @@ fn half_of_a_change_is_not_seen() {
         if read.0 == read.1 { Ok(read) } else { Err(edit.fail("half of a change was seen")) }
     });
     assert_eq!((seen.unwrap(), tries), ((7, 7), 2));
+}
+
+/// A page is written to that owns another one, whose frame a translation may have put into it.
+fn owner<T: Translation>() {
+    let space = space::<T>(ReadMode::Optimistic);
+    let (first, last) = (space.create().unwrap(), space.create().unwrap());
+    let ids = [first.id(), last.id()];
+    let filled = space.run(AccessHint::Normal, |_| {
+        for (new, next) in [(&first, ids[1].to_bits()), (&last, 0)] {
+            let mut held = new.latch()?;
+            held.set_unlogged();
+            let mut page = held.page_mut();
+            page.set_u8(header_at::KIND, ITEM.kind.0);
+            page.set_u8(header_at::LAYOUT, 1);
+            page.set_u64(AT, next);
+        }
+        Ok(())
+    });
+    filled.unwrap();
+    space.link(&ids.map(|id| id.page())).unwrap();
+    drop((first, last));
+    let [first, last] = ids.map(|id| id.page());
+    let is_swizzled = (0..10).any(|_| {
+        let followed = space.run(AccessHint::Normal, |attempt| {
+            let page = space.root(attempt, first)?;
+            let next = space.follow(attempt, LinkRef::InPage(page.page(), AT), Some(&page))?;
+            next.validate()?;
+            page.validate()?;
+            Ok(page.page().u64(AT) != ids[1].to_bits())
+        });
+        followed.unwrap()
+    });
+    assert_eq!(is_swizzled, T::NAME.contains("swizzle"), "{}", T::NAME);
+    edit(&space, |edit| edit.write(first, AT + 8, vec![7; 8])).unwrap();
+    let seen = edit(&space, |edit| {
+        Ok((edit.page(first)?.u64(AT), edit.page(first)?.u64(AT + 8), edit.page(last)?.u64(AT)))
+    });
+    assert_eq!(seen.unwrap(), (ids[1].to_bits(), u64::from_le_bytes([7; 8]), 0));
+}
+
+#[test]
+fn a_page_that_owns_another_one() {
+    owner::<Array>();
+    owner::<Swizzle>();
 }
 
 /// What an operation writes lies behind the header, and in the page.

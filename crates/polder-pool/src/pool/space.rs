@@ -339,6 +339,11 @@ impl<T: Translation> Space<T> {
         (core.copied_out)(&core.kinds, page.page(), self.id(), 0, copy.bytes_mut());
     }
 
+    /// Whether a page is of a kind whose pages own others, and does so.
+    pub fn has_links(&self, page: PageRef<'_>) -> bool {
+        self.core().kinds.has_links(page)
+    }
+
     /// Whether a page of this space with these bytes could be loaded from the device: that its kind
     /// is known, and what the kind has to say of it. Its checksum is not looked at, nor which page
     /// it is.

@@ -24,7 +24,7 @@ use polder_structure::page::broken;
 use polder_structure::{Edit, edit};
 
 use super::meta::{self, Entry};
-use super::node::{NodePage, NodePageMut};
+use super::node::{Layout, NodePage, NodePageMut};
 use super::relink::{AT_ONCE, MOST_PLANS, Plan, Wish};
 use super::{Core, HnswIndex};
 use crate::element::VectorRef;
@@ -176,14 +176,15 @@ impl<T: Translation> HnswIndex<T> {
                     None => Some(self.room_in_new(edit, level)?),
                 };
                 let Some(node) = place else { return Ok(Tried::NoRoom) };
-                for plan in &plans {
-                    self.put(edit, plan, 0, node)?;
-                }
                 if is_alone {
                     let entry = Some(Entry { node, level });
                     meta::set_entry(&mut edit.page_mut(root())?, entry);
                 }
+                // First: what is read behind a write is copied.
                 let has_room = self.put_new(edit, node, new)?;
+                for plan in &plans {
+                    self.put(edit, plan, 0, node)?;
+                }
                 Ok(Tried::Made(node, has_room))
             })?;
             match tried {
@@ -324,7 +325,7 @@ impl<T: Translation> HnswIndex<T> {
             (nodes.node(layout, node.slot()).at(), nodes.used(), nodes.slots())
         })?;
         edit.write(node.page(), at, layout.node_of(new.label, new.vector, &links))?;
-        let (at, bytes) = NodePage::used_of(used + 1);
+        let (at, bytes) = Layout::used_of(used + 1);
         edit.write(node.page(), at, bytes)?;
         Ok(used + 1 < slots)
     }

@@ -187,6 +187,11 @@ impl Layout {
         bytes
     }
 
+    /// Where a page says how many of its nodes are in use, and so many as it says them.
+    pub(crate) fn used_of(used: usize) -> (usize, Vec<u8>) {
+        (at::USED, (used as u16).to_le_bytes().to_vec())
+    }
+
     fn stride_of(&self, level: u8) -> usize {
         let room = self.page.bytes() - at::NODES;
         let bytes = self.node_bytes(level).next_multiple_of(8);
@@ -266,11 +271,6 @@ impl<'a> NodePage<'a> {
     pub(crate) fn chained(self) -> Option<Option<PageNo>> {
         let next = self.page.u64(at::NEXT).checked_sub(1)?;
         Some(PageNo::new(next).filter(|next| next.get() > 0))
-    }
-
-    /// Where the page says how many are in use, and so many as it says them.
-    pub(crate) fn used_of(used: usize) -> (usize, Vec<u8>) {
-        (at::USED, (used as u16).to_le_bytes().to_vec())
     }
 
     /// How many there can be.

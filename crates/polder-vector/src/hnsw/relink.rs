@@ -45,6 +45,8 @@ pub(super) enum Wish<'w> {
 /// What one list is to become.
 pub(super) struct Plan {
     node: NodeId,
+    /// Where in its page the list is.
+    at: usize,
     was: Vec<NodeId>,
     becomes: Vec<NodeId>,
     /// What the list no longer leads to for want of room, and none of its nodes does.
@@ -110,9 +112,10 @@ impl<T: Translation> HnswIndex<T> {
         let layout = &self.core.layout;
         let capacity = layout.capacity(level);
         let mut was = Vec::with_capacity(capacity);
-        let mut vector = None;
+        let (mut vector, mut at) = (None, 0);
         let is_there = self.read_node(node, |nodes, found| {
             was.clear();
+            at = found.list_at(layout, level);
             let is_there = match found.state() {
                 State::Free => false,
                 State::Live => nodes.level() >= level,
@@ -157,7 +160,7 @@ impl<T: Translation> HnswIndex<T> {
             kept.truncate(capacity);
             becomes = kept;
         }
-        Ok(Some(Plan { node, was, becomes, lost }))
+        Ok(Some(Plan { node, at, was, becomes, lost }))
     }
 
     /// A node that a list no longer leads to is reached by a node that it does lead to: else the link stays,
@@ -264,19 +267,22 @@ impl<T: Translation> HnswIndex<T> {
                 left_out.extend(plans.first_mut().and_then(|plan| plan.replace_last(node)));
             }
             links.clear();
-            self.read_node(node, |_, found| {
+            let at = self.read_node(node, |_, found| {
                 links.clear();
                 found.links(layout, 0, &mut links);
+                found.list_at(layout, 0)
             })?;
             left_out.retain(|link| *link != node && !links.contains(link));
-            if !left_out.is_empty() {
+            if let Some(at) = at
+                && !left_out.is_empty()
+            {
                 let (was, mut becomes) = (links.clone(), links);
                 becomes.truncate(capacity.saturating_sub(left_out.len()));
                 becomes.extend(left_out);
                 becomes.truncate(capacity);
                 let wanted = [&was[..], &becomes[..]].concat();
                 let lost = self.keep_reached(&mut becomes, &wanted, (0, &plans))?;
-                plans.push(Plan { node, was, becomes, lost });
+                plans.push(Plan { node, at, was, becomes, lost });
             }
             let is_done = edit(&self.space, |edit| {
                 let is_possible = self.are_as_planned(edit, &plans, 0)?;
@@ -339,12 +345,15 @@ impl<T: Translation> HnswIndex<T> {
                 return Ok(changed);
             }
         }
+        // All are read before the first is written: else a page with several would be copied.
+        let mut planned = Vec::with_capacity(plans.len());
         for plan in plans {
             match self.state_of(edit, plan, level)? {
-                Some(_) => self.put(edit, plan, level, NodeId::NEW)?,
+                Some(_) => planned.push(plan),
                 None => changed.push(plan.node),
             }
         }
+        planned.into_iter().try_for_each(|plan| self.put(edit, plan, level, NodeId::NEW))?;
         Ok(changed)
     }
 
@@ -398,11 +407,7 @@ impl<T: Translation> HnswIndex<T> {
             let link = if is_new(link) { made } else { *link };
             links.extend((link != plan.node).then_some(link));
         }
-        let (layout, node) = (&self.core.layout, plan.node);
-        let at = edit.read(node.page(), |page| {
-            NodePage::new(page).node(layout, node.slot()).list_at(layout, level)
-        })?;
-        edit.write(node.page(), at, layout.list_of(level, &links))
+        edit.write(plan.node.page(), plan.at, self.core.layout.list_of(level, &links))
     }
 }
 

@@ -156,7 +156,8 @@ impl<T: Translation> VamanaIndex<T> {
         edit: &mut Edit<'_, '_, T>,
         plans: &[(Plan, Wish<'w>)],
     ) -> Result<Vec<(NodeId, Wish<'w>)>, Restart> {
-        let mut changed = Vec::new();
+        let (mut changed, mut planned) = (Vec::new(), Vec::with_capacity(plans.len()));
+        // All are read before the first is written: else a page with several would be copied.
         for (plan, wish) in plans {
             if let Wish::Replace { id, label, .. } = *wish
                 && self.leaving_in(edit, id, label)?.is_none()
@@ -165,10 +166,11 @@ impl<T: Translation> VamanaIndex<T> {
                 continue;
             }
             match self.is_as_planned(edit, plan)? {
-                true => self.put(edit, plan, NodeId::NEW)?,
+                true => planned.push(plan),
                 false => changed.push((plan.entry, *wish)),
             }
         }
+        planned.into_iter().try_for_each(|plan| self.put(edit, plan, NodeId::NEW))?;
         Ok(changed)
     }
 

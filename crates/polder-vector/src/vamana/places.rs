@@ -18,10 +18,11 @@ impl<T: Translation> VamanaIndex<T> {
         id: NodeId,
         label: u64,
     ) -> Result<Option<NodeId>, Restart> {
-        let slots = SlotPage::new(edit.page(id.page())?);
-        let slot = slots.slot(&self.core.layout, Kind::Codes, id.slot());
-        let slot = slot.filter(|slot| slot.state() == State::Leaving && slot.label() == label);
-        Ok(slot.and_then(Slot::partner))
+        edit.read(id.page(), |page| {
+            let slot = SlotPage::new(page).slot(&self.core.layout, Kind::Codes, id.slot());
+            let slot = slot.filter(|slot| slot.state() == State::Leaving && slot.label() == label);
+            slot.and_then(Slot::partner)
+        })
     }
 
     /// The node of an entry that is in the tree.
