@@ -106,7 +106,7 @@ pub trait VectorIndex: Send + Sync {
     /// [`VamanaIndex::bulk_load`](crate::VamanaIndex::bulk_load) does, and links none of them: that is left to
     /// [`VectorIndex::relink`] when all runs are placed. The memory for them is the caller's. An index that
     /// knows no better way inserts them. Whether it came to its end; if not, or if there is an error, what
-    /// was told to `progress` is placed, and nothing else.
+    /// was told to `progress` is placed, and nothing else but what an insert has left that failed.
     ///
     /// # Errors
     /// Those of inserts.

@@ -8,6 +8,8 @@ use crate::share::share;
 
 /// Queries that a thread takes at once, at most.
 const MOST_OF_ONE: usize = 64;
+/// Parts that each thread takes, at least, where there are so many queries.
+const PARTS: usize = 4;
 
 /// Searches for many vectors, by so many threads, the caller's among them, each as
 /// [`VectorIndex::search_together`] does. Gives the answers in the order of the queries.
@@ -34,15 +36,15 @@ const MOST_OF_ONE: usize = 64;
 /// ```
 ///
 /// # Errors
-/// Those of [`VectorIndex::search`], of the first query that met one.
+/// Those of [`VectorIndex::search_together`], of the first part of the queries that met one.
 pub fn search_many(
     index: &dyn VectorIndex,
     queries: &[VectorRef<'_>],
     search: &Search<'_>,
     threads: usize,
 ) -> Result<Vec<Answer>, VectorError> {
-    // All threads have something to do.
-    let of_one = queries.len().div_ceil(threads.max(1)).clamp(1, MOST_OF_ONE);
+    // The last parts are small beside what each thread does.
+    let of_one = queries.len().div_ceil(PARTS * threads.max(1)).clamp(1, MOST_OF_ONE);
     let parts: Vec<_> = queries.chunks(of_one).collect();
     let search = |answers: &mut Vec<(usize, Vec<Answer>)>, number: usize| {
         answers.push((number, index.search_together(parts[number], search)?));

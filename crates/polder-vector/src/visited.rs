@@ -29,6 +29,11 @@ impl Visited {
         self.entries.len() <= KEPT_ENTRIES
     }
 
+    /// How much memory it has.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.entries)
+    }
+
     /// Another search begins.
     pub(crate) fn clear(&mut self) {
         self.count = 0;

@@ -7,7 +7,7 @@ use polder_pool::{PoolError, Translation};
 use super::VamanaIndex;
 use super::filtered::Limit;
 use super::slots::State;
-use super::walk::{About, Expanded, Sought, TOGETHER, Walk, Ways};
+use super::walk::{About, Expanded, Readers, Sought, Walk};
 use crate::best::Best;
 use crate::element::VectorRef;
 use crate::error::VectorError;
@@ -16,6 +16,10 @@ use crate::search::{Answer, Found, Search};
 
 /// Of the nodes in sight the farthest part of which one is looked at for whether all are within a distance.
 const FARTHEST: usize = 4;
+/// Searches that go on together where pages must be read.
+const TOGETHER: usize = 16;
+/// Queries that are made ready at once.
+const AT_ONCE: usize = 64;
 
 impl<T: Translation> VamanaIndex<T> {
     /// Vectors near to `query`, nearest first: the `count` nearest of those whose nodes are read, fewer if
@@ -50,24 +54,29 @@ impl<T: Translation> VamanaIndex<T> {
         search: &Search<'_>,
     ) -> Result<Vec<Answer>, VectorError> {
         search.validate()?;
-        let sought = |query: &VectorRef<'_>| -> Result<Sought, VectorError> {
-            Ok(self.core.sought(self.core.distances.vector(*query)?))
-        };
-        let sought = queries.iter().map(sought).collect::<Result<Vec<_>, _>>()?;
-        let mut answers = vec![None; queries.len()];
-        self.read_by(|ways| self.search_all(ways, &sought, search, &mut answers))?;
-        let answer = |(found, sought): (Option<Vec<Found>>, &Sought)| match found {
-            Some(found) => Ok(Answer { found, is_exhaustive: false }),
-            None => Ok(self.search_codes(sought, search)?),
-        };
-        answers.into_iter().zip(&sought).map(answer).collect()
+        let mut answers = Vec::with_capacity(queries.len());
+        for queries in queries.chunks(AT_ONCE) {
+            let sought = |query: &VectorRef<'_>| -> Result<Sought, VectorError> {
+                Ok(self.core.sought(self.core.distances.vector(*query)?))
+            };
+            let sought = queries.iter().map(sought).collect::<Result<Vec<_>, _>>()?;
+            let mut all = vec![None; queries.len()];
+            self.read_by(|readers| self.search_all(readers, &sought, search, &mut all))?;
+            for (found, sought) in all.into_iter().zip(&sought) {
+                answers.push(match found {
+                    Some(found) => Answer { found, is_exhaustive: false },
+                    None => self.search_codes(sought, search)?,
+                });
+            }
+        }
+        Ok(answers)
     }
 
     /// What is nearest of the nodes that are read, for each search that is not given up because to go
     /// through all codes costs less.
     fn search_all(
         &self,
-        ways: &mut Ways<'_, '_, T>,
+        readers: &mut Readers<'_, '_, T>,
         sought: &[Sought],
         search: &Search<'_>,
         answers: &mut [Option<Vec<Found>>],
@@ -82,7 +91,7 @@ impl<T: Translation> VamanaIndex<T> {
                 let width = search.first_width();
                 if limit.as_ref().is_none_or(|limit| !limit.is_reached(width)) {
                     let mut walk = Walk::new(sought, search.filter, About::Distances);
-                    walk.begin(ways, width, search.is_range())?;
+                    walk.begin(readers, width, search.is_range())?;
                     walks.push(walk);
                     ends.push(End { number, width, limit });
                 }
@@ -99,10 +108,10 @@ impl<T: Translation> VamanaIndex<T> {
             if walks.is_empty() && waiting.len() == 0 {
                 return Ok(());
             }
-            let before = ways.missing();
-            ways.step(&mut walks)?;
+            let before = readers.missing();
+            readers.step(&mut walks)?;
             // Where all is in memory, several at once only need more of the processor's cache.
-            together = if ways.missing() > before { TOGETHER } else { 1 };
+            together = if readers.missing() > before { TOGETHER } else { 1 };
         }
     }
 }

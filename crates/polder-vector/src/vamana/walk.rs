@@ -17,7 +17,8 @@
 //! pages as everything is, and those that searches come to again and again stay in the pool.)
 //!
 //! Several searches of one thread go on together, step by step: then the nodes of all of them are read
-//! together, which keeps a device busy of which one search waits for each few reads.
+//! together, which keeps a device busy of which one search waits for each few reads. (Entries, most of which
+//! are in memory, are looked at for one search after the other.)
 //!
 //! A vector that is being removed is gone through and not found. With a filter what does not match is gone
 //! through as well: labels are in the entries, so that for one that is not expanded no node is read.
@@ -42,8 +43,8 @@ use crate::visited::Visited;
 /// Nodes that are expanded together: with more, more reads are under way at once, and more of them turn
 /// out not to have been needed.
 const BEAM: usize = 4;
-/// Searches of one thread that go on together, at most; it keeps the memory of so many.
-pub(super) const TOGETHER: usize = 16;
+/// Bytes of what searches have seen that a thread keeps for its next ones.
+const MOST_KEPT: usize = 1 << 20;
 
 /// A vector that is looked for.
 pub(super) struct Sought {
@@ -123,7 +124,7 @@ pub(super) struct Step {
 }
 
 /// What a thread reads pages by, for one search or several.
-pub(super) struct Ways<'w, 'p, T: Translation> {
+pub(super) struct Readers<'w, 'p, T: Translation> {
     index: &'p VamanaIndex<T>,
     entries: Reads<'w, 'p, T>,
     nodes: Reads<'w, 'p, T>,
@@ -154,14 +155,14 @@ impl<T: Translation> VamanaIndex<T> {
     /// Reads pages for searches.
     pub(super) fn read_by<'p, R>(
         &'p self,
-        read: impl FnOnce(&mut Ways<'_, 'p, T>) -> Result<R, PoolError>,
+        read: impl FnOnce(&mut Readers<'_, 'p, T>) -> Result<R, PoolError>,
     ) -> Result<R, PoolError> {
         let space = &self.space;
         // Nodes are many, and each is seldom come to: their pages leave memory before those of codes.
         space.interleave(AccessHint::Normal, |often| {
             space.interleave(AccessHint::Scan, |once| {
                 let (entries, nodes) = (Reads::new(space, often), Reads::new(space, once));
-                read(&mut Ways { index: self, entries, nodes })
+                read(&mut Readers { index: self, entries, nodes })
             })
         })
     }
@@ -174,10 +175,10 @@ impl<T: Translation> VamanaIndex<T> {
         about: About,
     ) -> Result<(Vec<Expanded>, Vec<Vector>), PoolError> {
         let mut walk = Walk::new(sought, None, about);
-        self.read_by(|ways| {
-            walk.begin(ways, self.core.options.insert_width, false)?;
+        self.read_by(|readers| {
+            walk.begin(readers, self.core.options.insert_width, false)?;
             while walk.done.is_some() {
-                ways.step(std::slice::from_mut(&mut walk))?;
+                readers.step(std::slice::from_mut(&mut walk))?;
             }
             Ok(())
         })?;
@@ -227,7 +228,8 @@ impl LookAtSlot for Nodes<'_, '_> {
         // VAMANA-2
         let entry = slot.partner().filter(|_| slot.state() != State::Free)?;
         let is_it = |wanted: &Seen| wanted.entry == entry && wanted.node == Some(node);
-        // A node that several want was asked for as often.
+        // The node is in the list once for each walk that wants it, and each time it is taken for the next one:
+        // `take` clears the wish.
         let wants = |walk: &Walk<'_>| walk.scratch.seen.iter().any(is_it);
         let number = self.walks.iter().position(wants)?;
         let Walk { sought, about, .. } = &self.walks[number];
@@ -249,15 +251,15 @@ impl LookAtSlot for Nodes<'_, '_> {
 
     fn take(&mut self, node: NodeId, (number, expanded, vector): Self::Sight) {
         let scratch = &mut self.walks[number].scratch;
-        let mut wanted = scratch.seen.iter_mut().filter(|seen| seen.node == Some(node));
-        wanted.by_ref().for_each(|seen| seen.node = None);
+        let wanted = scratch.seen.iter_mut().filter(|seen| seen.node == Some(node));
+        wanted.for_each(|seen| seen.node = None);
         scratch.links.append(self.fresh);
         scratch.expanded.push(expanded);
         scratch.vectors.extend(vector);
     }
 }
 
-impl<T: Translation> Ways<'_, '_, T> {
+impl<T: Translation> Readers<'_, '_, T> {
     /// Expands a few of the nearest of each of these walks.
     pub(super) fn step(&mut self, walks: &mut [Walk<'_>]) -> Result<(), PoolError> {
         let Some(first) = walks.first_mut() else { return Ok(()) };
@@ -300,7 +302,7 @@ impl<'w> Walk<'w> {
     /// the nearest, for later.
     pub(super) fn begin<T: Translation>(
         &mut self,
-        ways: &mut Ways<'_, '_, T>,
+        readers: &mut Readers<'_, '_, T>,
         width: usize,
         keeps_all: bool,
     ) -> Result<(), PoolError> {
@@ -310,21 +312,21 @@ impl<'w> Walk<'w> {
         scratch.expanded.clear();
         scratch.vectors.clear();
         let links = &mut scratch.links;
-        let slots = ways.index.core.layout.slots(Kind::Codes);
-        let entry = ways.index.beginning(|page| {
+        let slots = readers.index.core.layout.slots(Kind::Codes);
+        let entry = readers.index.beginning(|page| {
             let seeds = meta::seeds(page).flat_map(|page| (0..slots).map(move |slot| (page, slot)));
             links.clear();
             links.extend(seeds.filter_map(|(page, slot)| NodeId::new(page, 0, slot)));
         })?;
         links.extend(entry.map(|entry| entry.id));
-        self.done = Some(self.look_at_links(ways)?);
+        self.done = Some(self.look_at_links(readers)?);
         Ok(())
     }
 
     /// Chooses a few of the nearest, and adds their nodes to these.
     fn choose<T: Translation>(
         &mut self,
-        ways: &mut Ways<'_, '_, T>,
+        readers: &mut Readers<'_, '_, T>,
         nodes: &mut Vec<NodeId>,
     ) -> Result<(), PoolError> {
         let Scratch { nearest, beam, links, seen, .. } = &mut self.scratch;
@@ -336,9 +338,9 @@ impl<'w> Walk<'w> {
             self.done = None;
             return Ok(());
         }
-        let core = &*ways.index.core;
+        let core = &*readers.index.core;
         let mut look = Entries { core, sought: self.sought, seen };
-        ways.entries.each(beam, &mut At(&core.layout, &mut look))?;
+        readers.entries.each(beam, &mut At(&core.layout, &mut look))?;
         let before = nodes.len();
         nodes.extend(seen.iter().filter_map(|seen| seen.node));
         self.done = Some(Step { expanded: nodes.len() - before, ..Step::default() });
@@ -348,14 +350,14 @@ impl<'w> Walk<'w> {
     /// Estimates how far those are to which links lead that were not seen.
     fn look_at_links<T: Translation>(
         &mut self,
-        ways: &mut Ways<'_, '_, T>,
+        readers: &mut Readers<'_, '_, T>,
     ) -> Result<Step, PoolError> {
         let Scratch { visited, nearest, links, seen, .. } = &mut self.scratch;
         visited.get_or_insert_with(Visited::new).insert_all(links);
         seen.clear();
-        let core = &*ways.index.core;
+        let core = &*readers.index.core;
         let mut look = Entries { core, sought: self.sought, seen };
-        ways.entries.each(links, &mut At(&core.layout, &mut look))?;
+        readers.entries.each(links, &mut At(&core.layout, &mut look))?;
         let mut step = Step { seen: seen.len(), ..Step::default() };
         // No page is on its way (MANY-4).
         for Seen { entry, label, state, estimate, .. } in &*seen {
@@ -385,14 +387,13 @@ impl<'w> Walk<'w> {
 impl Drop for Walk<'_> {
     fn drop(&mut self) {
         let scratch = mem::take(&mut self.scratch);
-        // What a wide search needed is not kept. When the thread ends, nothing is.
-        if scratch.visited.as_ref().is_some_and(Visited::is_small) {
-            let _ = KEPT.try_with(|kept| {
-                let mut kept = kept.borrow_mut();
-                if kept.len() < TOGETHER {
-                    kept.push(scratch);
-                }
-            });
-        }
+        let bytes = |scratch: &Scratch| scratch.visited.as_ref().map_or(0, Visited::bytes);
+        // When the thread ends, nothing is kept.
+        let _ = KEPT.try_with(|kept| {
+            let mut kept = kept.borrow_mut();
+            if kept.iter().map(bytes).sum::<usize>() + bytes(&scratch) <= MOST_KEPT {
+                kept.push(scratch);
+            }
+        });
     }
 }

@@ -89,7 +89,7 @@ fn together<F: Family>() {
     assert!(reads > 2000, "{reads} reads: the pool is not too small for the index");
     // One thread has more reads under way the more frames there are.
     let disk = SimDisk::from_image(&image, FaultPlan::new(1).delay(0.3, Duration::ZERO));
-    let pool = open_pool::<Array>(&disk, &config(8, PageSize::MIN, file));
+    let pool = open_pool::<Array>(&disk, &config(16, PageSize::MIN, file));
     let index = F::Of::<Array>::opened(pool.open_space(SPACE).unwrap());
     index.search_together(&queries, &plain).unwrap();
     let together = disk.counts().most_queued;

@@ -161,8 +161,8 @@ impl Family for Steered {
     type Of<T: Translation> = VamanaIndex<T>;
     const WIDTH: usize = 100;
     const MEETS_READS: bool = false;
-    // Each search alone has four.
-    const READS_TOGETHER: u64 = 16;
+    // A search alone reads no more than all pages of codes, which are 48, or four nodes.
+    const READS_TOGETHER: u64 = 50;
 }
 
 /// Vectors of clusters, to train on.
