@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use polder_pool::lock;
-use polder_vector::{Answer, Filter, Probe, Probed, Search, VectorRef};
+use polder_vector::{Answer, Filter, Probe, Probed, Search, VectorRef, search_many};
 
 use super::{Collection, KeySet, record};
 use crate::error::StoreError;
@@ -130,6 +130,17 @@ impl<'r> Rows<'r> {
     fn new(of: &'r Collection, wanted: &'r Query<'r>) -> Rows<'r> {
         Rows { of, wanted, has_missed: AtomicBool::new(false), failed: Mutex::new(None) }
     }
+
+    /// The search of the index. If it looks first, each label that may be found is looked up.
+    fn search(&self, looks_first: bool) -> Search<'_> {
+        let Query { count, width, within, among, .. } = *self.wanted;
+        let plain = Search::new(count, width).within(within);
+        match (looks_first, among) {
+            (true, _) => plain.filter(self),
+            (false, Some(keys)) => plain.filter(&keys.0),
+            (false, None) => plain,
+        }
+    }
 }
 
 impl Filter for Rows<'_> {
@@ -169,18 +180,13 @@ impl Collection {
     }
 
     fn search_for(&self, query: VectorRef<'_>, wanted: &Query<'_>) -> Result<Hits, StoreError> {
-        let plain = Search::new(wanted.count, wanted.width).within(wanted.within);
         // Where all may be found, or a set of keys, only what is found is looked up.
         let mut looks_first = wanted.filter.is_some();
         let mut tries = 1;
         loop {
             let begun = self.labels.commits();
             let rows = Rows::new(self, wanted);
-            let search = match (looks_first, wanted.among) {
-                (true, _) => plain.filter(&rows),
-                (false, Some(keys)) => plain.filter(&keys.0),
-                (false, None) => plain,
-            };
+            let search = rows.search(looks_first);
             let answer = self.read(|index| match wanted.is_exact {
                 true => index.search_exact(query, &search),
                 false => index.search(query, &search),
@@ -203,6 +209,59 @@ impl Collection {
             }
             (looks_first, tries) = (true, tries + 1);
         }
+    }
+
+    /// The same for many, by so many threads. Gives what is found in the order of the queries. Where vectors
+    /// must be read from a device, a graph that is steered by codes reads for several queries at once.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// # use polder::vector::{ElementKind, HnswOptions, Metric, VectorRef, VectorShape};
+    /// # let shape = VectorShape { element: ElementKind::F32, dimensions: 2, metric: Metric::L2 };
+    /// # let points = store.create_collection("points", HnswOptions::new(shape))?;
+    /// use polder::Query;
+    ///
+    /// points.insert("a", &[1.0_f32, 2.0], "")?;
+    /// points.insert("b", &[3.0_f32, 1.0], "")?;
+    /// let queries = [[0.9_f32, 2.2], [3.1, 0.8]];
+    /// let queries: Vec<VectorRef> = queries.iter().map(VectorRef::from).collect();
+    /// let found = points.search_many(&queries, &Query::new(1), 2)?;
+    /// assert_eq!((&found[0].hits[0].key[..], &found[1].hits[0].key[..]), (&b"a"[..], &b"b"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Collection::search`], for any of them.
+    pub fn search_many(
+        &self,
+        queries: &[VectorRef<'_>],
+        wanted: &Query<'_>,
+        threads: usize,
+    ) -> Result<Vec<Hits>, StoreError> {
+        if wanted.is_exact {
+            return queries.iter().map(|query| self.search_for(*query, wanted)).collect();
+        }
+        let begun = self.labels.commits();
+        let rows = Rows::new(self, wanted);
+        let search = rows.search(wanted.filter.is_some());
+        let answers = self.read(|index| search_many(index, queries, &search, threads))?;
+        if let Some(error) = lock(&rows.failed).take() {
+            return Err(error);
+        }
+        let has_moved = rows.has_missed.load(Relaxed) && self.labels.commits() != begun;
+        let hits = |(query, answer): (&VectorRef<'_>, Answer)| {
+            let found = answer.found.len();
+            let hits = self.hits(answer)?;
+            // As of a search alone.
+            match has_moved || hits.hits.len() < found {
+                true => self.search_for(*query, wanted),
+                false => Ok(hits),
+            }
+        };
+        queries.iter().zip(answers).map(hits).collect()
     }
 
     /// The rows of what was found, of what has one. Of two vectors of one key the newer one counts.

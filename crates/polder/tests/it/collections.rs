@@ -385,7 +385,14 @@ fn threads_that_replace_the_same_keys_never_part_rows_from_vectors(index: Index)
             let filter = random.chance(0.3);
             let wanted = Query::new(10).width(40);
             let wanted = if filter { wanted.filter(&matches) } else { wanted };
-            let found = docs.search(&query, &wanted).unwrap();
+            let found = match random.chance(0.5) {
+                true => docs.search(&query, &wanted).unwrap(),
+                false => {
+                    let other = vector(random.below(1 << 30));
+                    let queries = [&other, &query].map(VectorRef::from);
+                    docs.search_many(&queries, &wanted, 2).unwrap().remove(1)
+                }
+            };
             assert!(found.hits.len() <= 10);
             for hit in &found.hits {
                 assert_eq!(hit.distance, distance(query, vector(seed_of(&hit.payload))));
@@ -416,8 +423,13 @@ fn searches_find_what_matches(index: Index) {
         (0..count).map(|number| (distance(query, vector(number)), number)).collect();
     nearest.sort_by(|a, b| a.0.total_cmp(&b.0));
     let numbers = |wanted: &Query<'_>| -> Vec<u64> {
-        let hits = docs.search(&query, wanted).unwrap().hits;
-        hits.iter().map(|hit| seed_of(&hit.payload)).collect()
+        let found = docs.search(&query, wanted).unwrap();
+        // Many at once are answered as one after the other.
+        let other = vector(54321);
+        let queries = [&query, &other, &query].map(VectorRef::from);
+        let many = docs.search_many(&queries, wanted, 2).unwrap();
+        assert_eq!(many, [found.clone(), docs.search(&other, wanted).unwrap(), found.clone()]);
+        found.hits.iter().map(|hit| seed_of(&hit.payload)).collect()
     };
     let expected = |most: usize, matches: &dyn Fn(u64) -> bool| -> Vec<u64> {
         let all = nearest.iter().map(|(_, number)| *number).filter(|number| matches(*number));
@@ -446,6 +458,8 @@ fn searches_find_what_matches(index: Index) {
     // What a filter meets, a search ends with.
     store.clone().close().unwrap();
     let closed = docs.search(&query, &Query::new(10)).unwrap_err();
+    assert!(matches!(closed, StoreError::Closed), "{closed}");
+    let closed = docs.search_many(&queries, &Query::new(10).filter(&by_key), 2).unwrap_err();
     assert!(matches!(closed, StoreError::Closed), "{closed}");
 }
 

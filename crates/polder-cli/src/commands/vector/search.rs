@@ -1,13 +1,17 @@
 //! `polder vector search`: the nearest of each vector of a file.
 
 use polder::{Hits, Prefix, Query};
+use polder_vector::VectorBuf;
 use serde_json::json;
 
-use super::{Context, queries, with_collection};
+use super::{Context, cores, queries, with_collection};
 use crate::args::VectorSearchArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::text;
+
+/// Queries between which it can be stopped.
+const AT_ONCE: usize = 64;
 
 pub fn run(context: &Context, args: &VectorSearchArgs) -> Result<(), Failure> {
     with_collection(&args.at, |collection| {
@@ -27,10 +31,13 @@ pub fn run(context: &Context, args: &VectorSearchArgs) -> Result<(), Failure> {
             wanted = wanted.exact();
         }
         let mut out = Output::new();
-        for (number, query) in queries.iter().enumerate() {
+        let queries: Vec<_> = queries.iter().map(VectorBuf::view).collect();
+        for (part, queries) in queries.chunks(AT_ONCE).enumerate() {
             context.stop.check()?;
-            let found = collection.search(query.view(), &wanted)?;
-            print(context, args, &mut out, number, &found)?;
+            let found = collection.search_many(queries, &wanted, cores())?;
+            for (number, found) in (part * AT_ONCE..).zip(&found) {
+                print(context, args, &mut out, number, found)?;
+            }
         }
         out.finish()
     })
