@@ -1,7 +1,7 @@
 //! What all handles of a collection share: which labels were given, and what is known of those before.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Mutex, TryLockError};
 
 /// The labels of a collection, since the store was opened.
@@ -15,6 +15,33 @@ pub(crate) struct Labels {
     /// Whether what was cut off before is settled; held by whoever settles it.
     settling: Mutex<()>,
     is_settled: AtomicBool,
+    /// Loads by runs that place vectors, and those that are not over.
+    placing: AtomicUsize,
+    loading: AtomicUsize,
+}
+
+/// A load by runs, until it is over.
+#[derive(Debug)]
+pub(crate) struct OneLoad<'l> {
+    of: &'l Labels,
+    is_placing: bool,
+}
+
+impl OneLoad<'_> {
+    /// It has placed all. Whether no other one places: then this one links what all have placed.
+    pub(crate) fn is_to_link(&mut self) -> bool {
+        self.is_placing = false;
+        self.of.placing.fetch_sub(1, AcqRel) == 1
+    }
+}
+
+impl Drop for OneLoad<'_> {
+    fn drop(&mut self) {
+        if self.is_placing {
+            self.of.placing.fetch_sub(1, AcqRel);
+        }
+        self.of.loading.fetch_sub(1, AcqRel);
+    }
 }
 
 impl Labels {
@@ -25,12 +52,26 @@ impl Labels {
             commits: AtomicU64::new(0),
             settling: Mutex::new(()),
             is_settled: AtomicBool::new(false),
+            placing: AtomicUsize::new(0),
+            loading: AtomicUsize::new(0),
         }
     }
 
     /// One that nothing has (`COLL-2`).
     pub(crate) fn give(&self) -> u64 {
         self.next.fetch_add(1, Relaxed)
+    }
+
+    /// Whether no load by runs is at work.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.loading.load(Acquire) == 0
+    }
+
+    /// A load by runs begins.
+    pub(crate) fn begin_load(&self) -> OneLoad<'_> {
+        self.loading.fetch_add(1, AcqRel);
+        self.placing.fetch_add(1, AcqRel);
+        OneLoad { of: self, is_placing: true }
     }
 
     pub(crate) fn commits(&self) -> u64 {

@@ -13,7 +13,7 @@ use parquet::record::{Field, Row as Record};
 use parquet::schema::types::Type;
 use serde_json::Value;
 
-use super::{Bad, Format, Row, key_of};
+use super::{Bad, Format, MOST_NUMBERS, Row, key_of};
 use crate::args::Names;
 
 /// Rows of which the numbers are decoded at once.
@@ -122,6 +122,10 @@ impl Columns {
         let Field::ListInternal(list) = field else {
             return Err(bad(format!("is {}, and {must}", what(field))));
         };
+        let (count, most) = (list.len(), MOST_NUMBERS);
+        if count > most {
+            return Err(bad(format!("has {count} numbers, and {most} are the most")));
+        }
         let number = |(at, field): (usize, &Field)| match field {
             Field::Float(number) => Ok(*number),
             Field::Double(number) => Ok(*number as f32),

@@ -7,6 +7,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use polder::vector::VectorBuf;
 use polder_testkit::Random;
 use serde_json::{Value, json};
 
@@ -162,6 +163,40 @@ fn a_load_that_was_killed_goes_on() {
     let answer = vector(&store, "search", &["near", &query, "-k", "1", "--json"]).json();
     assert_eq!(found(&answer), [741]);
     assert_eq!(vector(&store, "stat", &["near", "--json"]).json()["vectors"], json!(1000));
+}
+
+/// What a load has placed and not linked is told, and linked by a repair.
+#[test]
+fn a_load_that_was_cut_off_is_told_and_completed() {
+    let store = Store::new();
+    let (base, sample) = rows(&store, "base.fvecs", 3000, 1);
+    let made = ["near", "--dimensions", "6", "--index", "vamana", "--sample"];
+    vector(&store, "create", &[&made[..], &[sample.to_str().unwrap()]].concat()).ok();
+    {
+        let store = polder::Store::open(polder::Options::new(store.path())).unwrap();
+        let near = store.collection("near").unwrap();
+        let rows = base.iter().zip(0_u32..);
+        let rows = rows.map(|(row, key)| (key.to_string(), VectorBuf::F32(row.clone()), ""));
+        // All rows are placed before the first of them counts as done.
+        let mut stop = |done| done < 1000;
+        assert!(near.load(rows, 1, &mut stop).unwrap().stopped);
+        store.close().unwrap();
+    }
+    let stat = || vector(&store, "stat", &["near", "--json"]).json();
+    assert_eq!(stat()["linked"], json!(false));
+    assert!(vector(&store, "stat", &["near"]).ok().contains("a load was cut off"));
+    assert_eq!(
+        vector(&store, "repair", &["near", "--json"]).json()["links_completed"],
+        json!(true)
+    );
+    assert_eq!(stat()["linked"], json!(true));
+    assert!(!vector(&store, "stat", &["near"]).ok().contains("a load was cut off"));
+    let again = vector(&store, "repair", &["near"]).ok();
+    assert!(!again.contains("linked"), "{again}");
+    let query = store.file("query.jsonl", format!("{:?}\n", base[2999]).into_bytes());
+    let out = vector(&store, "search", &["near", query.to_str().unwrap(), "-k", "5", "--json"]);
+    let answer: Value = serde_json::from_str(out.ok().trim()).unwrap();
+    assert_eq!(found(&answer), nearest(&base, &base[2999], 5));
 }
 
 /// Columns with other names, in two row groups.

@@ -16,7 +16,8 @@ const MEMORY_PART: u64 = 4;
 impl Collection {
     /// Whether searches find all that they should. It is false while a [load](Collection::load) goes on that
     /// places its vectors by runs, and after one that was cut off: searches miss many of its rows then, unless
-    /// they are exact.
+    /// they are exact. Of what was inserted otherwise meanwhile they may miss some until the next
+    /// [`Collection::relink`].
     ///
     /// # Errors
     /// Those of reading.

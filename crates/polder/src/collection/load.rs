@@ -25,8 +25,10 @@ impl Collection {
     ///
     /// Many rows that come into a graph that is steered by codes ([`VamanaOptions`]) and is empty, or not
     /// much larger than they are, are loaded by *runs*, which where the graph is larger than memory takes a
-    /// small part of the time: as many rows as there is memory for are placed at once, and all vectors are
-    /// linked at the end. That takes a quarter of the store's memory budget beside it, and 32 bytes for each
+    /// small part of the time, and where there is very little memory finds a little less
+    /// (`docs/results.md#collection-load`). How many there are is what the iterator says
+    /// ([`Iterator::size_hint`]), or, if that is unknown, what memory has room for. As many rows as there is memory for are placed at once, and all vectors are
+    /// linked at the end, by the load that places last if there are several. That takes a quarter of the store's memory budget beside it, and about 64 bytes for each
     /// vector at most; and of the rows that are placed `progress` is told a part until they are linked. Until
     /// then searches find few of them, unless they are [exact](crate::Query::exact); keys, rows and what is
     /// inserted otherwise are found. Where a load has not come to its end, so it stays until the next one, or
@@ -89,9 +91,9 @@ impl Collection {
         let shape = self.options()?.shape();
         let mut runs = Runs { to: self, shape, threads, progress, loaded };
         let first = runs.read(&mut rows);
-        if !runs.loaded.stopped
-            && !self.loads_runs(first.0.len().saturating_add(rows.size_hint().0))?
-        {
+        let count = first.0.len().saturating_add(rows.size_hint().0);
+        let are_more = first.1.is_ok() && rows.peek().is_some();
+        if !runs.loaded.stopped && !self.loads_runs(count, are_more)? {
             let Runs { progress, loaded, .. } = runs;
             let rows = first.0.into_iter().chain(rows);
             return self.load_one_by_one(rows, threads, progress, loaded);

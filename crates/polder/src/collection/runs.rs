@@ -83,14 +83,20 @@ impl Collection {
         (_, most): (usize, Option<usize>),
     ) -> Result<bool, StoreError> {
         let is_one = matches!(self.options()?, IndexOptions::Vamana(_));
-        Ok(is_one && (most.is_none_or(|most| most >= FEW) || !self.is_linked()?))
+        Ok(is_one && (most.is_none_or(|most| most >= FEW) || self.is_to_complete()?))
     }
 
-    /// Whether as many new rows as this are loaded by runs. As all vectors are linked then, they must be many
-    /// beside those that are there; if these are to be linked anyway, any number is.
-    pub(super) fn loads_runs(&self, rows: usize) -> Result<bool, StoreError> {
-        let is_many = rows >= FEW && rows as u64 >= self.len() / 2;
-        Ok(is_many || !self.is_linked()?)
+    /// Whether as many new rows as this, and more if there are more than memory has room for, are loaded by
+    /// runs. As all vectors are linked then, they must be many beside those that are there; if these are to
+    /// be linked anyway, any number is.
+    pub(super) fn loads_runs(&self, rows: usize, are_more: bool) -> Result<bool, StoreError> {
+        let is_many = (rows >= FEW || are_more) && rows as u64 >= self.len() / 2;
+        Ok(is_many || self.is_to_complete()?)
+    }
+
+    /// Whether a load was cut off, and none is at work.
+    fn is_to_complete(&self) -> Result<bool, StoreError> {
+        Ok(self.labels.is_idle() && !self.is_linked()?)
     }
 }
 
@@ -142,12 +148,15 @@ impl Runs<'_> {
         (mut run, mut read): Run<K, P>,
         rows: &mut Peekable<impl Iterator<Item = Row<K, P>>>,
     ) -> Result<(), StoreError> {
+        let to = self.to;
+        let mut this = to.labels.begin_load();
         while !run.is_empty() && !self.loaded.stopped {
             self.place(run)?;
             (run, read) = self.read(rows);
         }
-        // Also what comes before a row that is none is found.
-        let linked = if self.loaded.stopped { Ok(()) } else { self.link() };
+        // Also what comes before a row that is none is found. Of several loads the last one links.
+        let is_to_link = this.is_to_link() && !self.loaded.stopped;
+        let linked = if is_to_link { self.link() } else { Ok(()) };
         read.and(linked)
     }
 
@@ -219,6 +228,7 @@ impl Runs<'_> {
     fn link(&mut self) -> Result<(), StoreError> {
         let (to, threads) = (self.to, self.threads);
         if to.is_linked()? {
+            self.tell(1.0);
             return Ok(());
         }
         let tell = &mut |loading: Loading<'_>| match loading {

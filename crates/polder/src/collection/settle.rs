@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use polder_vector::{Metric, NodeId, Search, VectorBuf, VectorIndex};
+use polder_vector::{IndexOptions, Metric, NodeId, Search, VectorBuf, VectorIndex};
 
 use super::record::{Pending, Place, label_of};
 use super::{Collection, VectorError};
@@ -93,16 +93,16 @@ impl Collection {
 }
 
 /// Looks for a vector where it must be, as near to itself as can be; all that are there are found so, but
-/// by the inner product, where others may be nearer, where too many are the same, and where some are not
-/// linked (`COLL-5`).
+/// by the inner product, where others may be nearer, where too many are the same, and in a graph whose vectors
+/// may have been loaded by runs (`COLL-5`).
 fn seek(index: &dyn VectorIndex, label: u64, vector: &VectorBuf) -> Result<Sought, VectorError> {
-    let is_linked = index.is_linked()?;
     let found = index.search(vector.view(), &Search::new(WIDTH, WIDTH))?.found;
     if let Some(found) = found.iter().find(|found| found.label == label) {
         return Ok(Sought::There(found.node));
     }
     let has_all = found.len() < WIDTH || found.last().is_some_and(|last| last.distance > SAME);
-    Ok(match has_all && is_linked && index.options().shape().metric != Metric::InnerProduct {
+    let is_sure = !matches!(index.options(), IndexOptions::Vamana(_));
+    Ok(match has_all && is_sure && index.options().shape().metric != Metric::InnerProduct {
         true => Sought::Nowhere,
         false => Sought::Hidden,
     })

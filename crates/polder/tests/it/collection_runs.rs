@@ -184,6 +184,40 @@ fn one_that_is_stopped_leaves_no_record() {
     assert!(empty > 0 && linking > 0, "{empty} {linking}");
 }
 
+/// A few rows that come beside a load are inserted, and nobody links for them what the load has placed.
+#[test]
+fn few_rows_beside_a_load_link_nothing() {
+    let (_disks, _store, docs) = new();
+    let few = 2 * ROWS..2 * ROWS + 10;
+    let mut beside = 0;
+    let loaded = docs.load((0..ROWS).map(row), 2, &mut |done| {
+        if done > 0 && beside == 0 {
+            beside = load(&docs, few.clone()).inserted;
+            assert!(!docs.is_linked().unwrap());
+        }
+        true
+    });
+    assert_eq!((loaded.unwrap().inserted, beside), (ROWS, 10));
+    assert!(docs.is_linked().unwrap());
+    assert_is_whole(&docs, &model(0..ROWS).into_iter().chain(model(few)).collect());
+}
+
+/// Rows of which nobody knows how many there are go by runs if memory has no room for all.
+#[test]
+fn rows_of_an_unknown_number() {
+    for (count, by_runs) in [(ROWS, true), (20, false)] {
+        let (_disks, _store, docs) = new();
+        let mut rows = (0..count).map(row);
+        let (mut was_unlinked, rows) = (false, std::iter::from_fn(|| rows.next()));
+        let loaded = docs.load(rows, 2, &mut |_| {
+            was_unlinked |= !docs.is_linked().unwrap();
+            true
+        });
+        assert_eq!((loaded.unwrap().inserted, was_unlinked), (count, by_runs));
+        assert!(docs.is_linked().unwrap());
+    }
+}
+
 /// All before it is there, and found.
 #[test]
 fn a_row_that_is_none_is_named() {

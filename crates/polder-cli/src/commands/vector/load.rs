@@ -3,6 +3,7 @@
 //! Nobody waits for the device between two of them; all are durable when the command ends. What was inserted
 //! is passed over, so that a load which was cut off goes on where it was.
 
+use std::cell::Cell;
 use std::num::NonZeroUsize;
 use std::time::Instant;
 
@@ -69,22 +70,24 @@ fn load(
     let (mut rows, element) = (Rows::open(&args.file, &args.names)?, element(collection)?);
     let threads = args.threads.map_or_else(cores, NonZeroUsize::get);
     let shown = Progress::new("loading", Unit::Things("vectors"), rows.count());
-    let mut failed = None;
+    let (failed, has_failed, left) = (Cell::new(None), Cell::new(false), rows.count());
     let mut next = || -> Result<Option<Keyed>, Failure> {
         let Some(row) = rows.next()? else { return Ok(None) };
         let key = [args.prefix.as_bytes(), &row.key].concat();
         let vector = elements(element, &rows, row.numbers)?;
         Ok(Some((key, vector, row.payload)))
     };
-    let rows = std::iter::from_fn(|| {
+    let next = || {
         next().unwrap_or_else(|error| {
-            failed = Some(error);
+            failed.set(Some(error));
+            has_failed.set(true);
             None
         })
-    });
-    let outcome = collection.load(rows, threads, &mut |done| {
+    };
+    let outcome = collection.load(Counted { next, left }, threads, &mut |done| {
         shown.at(done);
-        !context.stop.requested()
+        // What cannot be read is told at once.
+        !context.stop.requested() && !has_failed.get()
     });
     match outcome {
         Ok(done) => loaded.passed_over = done.passed_over,
@@ -95,5 +98,25 @@ fn load(
         Err(error) => return Err(error.into()),
     }
     context.stop.check()?;
-    failed.map_or(Ok(()), Err)
+    failed.take().map_or(Ok(()), Err)
+}
+
+/// Rows, of which the file may say how many there are: a load decides by that how it goes.
+struct Counted<N> {
+    next: N,
+    left: Option<u64>,
+}
+
+impl<T, N: FnMut() -> Option<T>> Iterator for Counted<N> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        self.left = self.left.map(|left| left.saturating_sub(1));
+        (self.next)()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.left.and_then(|left| usize::try_from(left).ok());
+        (left.unwrap_or(0), left)
+    }
 }

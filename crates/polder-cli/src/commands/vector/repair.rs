@@ -30,7 +30,7 @@ pub fn run(context: &Context, args: &VectorRepairArgs) -> Result<(), Failure> {
             "unowned": repaired.unowned,
             "lost_payloads": repaired.lost_payloads,
             "lost_vectors": repaired.lost_vectors,
-            "linked": is_linked_now,
+            "links_completed": is_linked_now,
         }));
     }
     let mut lines = vec![format!("{} keys have a vector", count(repaired.keys))];
