@@ -1,6 +1,7 @@
 //! Loading many vectors: by runs (`runs.rs`) where that is faster, else by inserts of many threads.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -124,7 +125,7 @@ impl Collection {
             for row in rows {
                 stopped = !progress(work.done());
                 if stopped {
-                    work.is_over.store(true, Relaxed);
+                    work.is_over.store(true, Release);
                 }
                 if work.is_over.load(Relaxed) || jobs.send(row).is_err() {
                     break;
@@ -164,12 +165,17 @@ impl<'l> Work<'l> {
         self.inserted.load(Relaxed) + self.passed_over.load(Relaxed)
     }
 
+    /// Whether a row is not to be inserted any more: all before one that failed are.
+    fn is_left_out(&self, number: usize) -> bool {
+        lock(&self.failed).as_ref().is_none_or(|(first, _)| *first < number)
+    }
+
     /// Inserts what it takes, until there is no more.
     fn run<K: AsRef<[u8]>, P: AsRef<[u8]>>(&self, jobs: &Mutex<Receiver<Row<K, P>>>) {
         loop {
             let job = lock(jobs).recv();
             let Ok((number, key, vector, payload)) = job else { return };
-            if self.is_over.load(Relaxed) {
+            if self.is_over.load(Acquire) && self.is_left_out(number) {
                 continue;
             }
             let (key, payload) = (key.as_ref(), payload.as_ref());
@@ -177,11 +183,11 @@ impl<'l> Work<'l> {
                 Ok(true) => self.inserted.fetch_add(1, Relaxed),
                 Ok(false) => self.passed_over.fetch_add(1, Relaxed),
                 Err(error) => {
-                    self.is_over.store(true, Relaxed);
                     let mut failed = lock(&self.failed);
                     if failed.as_ref().is_none_or(|(first, _)| number < *first) {
                         *failed = Some((number, error));
                     }
+                    self.is_over.store(true, Release);
                     continue;
                 }
             };

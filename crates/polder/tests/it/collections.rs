@@ -597,6 +597,12 @@ fn a_load_goes_on_where_it_was(index: Index) {
     };
     let failed = docs.load((0..5000).map(wrong), 2, &mut |_| true).unwrap_err();
     assert!(matches!(failed, StoreError::Key { index: 20, .. }), "{failed}");
+    // Of several that fail at once the first one is told.
+    for _ in 0..100 {
+        let rows = (0..8_u8).map(|i| ([200 + i], VectorBuf::F32(vec![0.0; 3]), ""));
+        let failed = docs.load(rows, 4, &mut |_| true).unwrap_err();
+        assert!(matches!(failed, StoreError::Key { index: 0, .. }), "{failed}");
+    }
     assert!(docs.len() < 3000);
     assert_agrees(&docs);
 }
