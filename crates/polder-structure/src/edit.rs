@@ -538,10 +538,17 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
             return Ok(Tried::Wants { pages: self.made, bytes });
         }
         if freed.is_empty() && !runs.iter().any(is_changed) {
-            let lsn = pages.iter().flat_map(|page| &page.read).map(|page| lsn_of(page.page()));
-            let lsn = lsn.max().unwrap_or(Lsn(0));
-            // EDIT-1: also what was read without a copy, and how far each was logged, is of one moment.
-            pages.iter().flat_map(|page| &page.read).try_for_each(Optimistic::validate)?;
+            // EDIT-1: they were so when the last of them was shown. How far a page without a copy is logged, and
+            // that patches change nothing, was read just now.
+            let lsn = |page: &Shown<'_>| match (&page.copy, &page.read) {
+                (Some(copy), _) => Ok(lsn_of(copy.page())),
+                (None, Some(read)) => {
+                    let lsn = lsn_of(read.page());
+                    read.validate().map(|()| lsn)
+                }
+                (None, None) => Ok(Lsn(0)),
+            };
+            let lsn = pages.iter().try_fold(Lsn(0), |last, page| Ok(last.max(lsn(page)?)))?;
             return Ok(Tried::Done(Done { lsn, linked, freed: Vec::new() }));
         }
         // 3. What changes is latched, then what was read is validated, then the maps are latched.

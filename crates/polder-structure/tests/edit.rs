@@ -185,6 +185,30 @@ fn a_page_without_a_copy_is_validated() {
     }
 }
 
+/// What an operation writes is there by the time that it ends, because another thread has written it, which
+/// has changed as well what the operation had read.
+#[test]
+fn a_write_that_changes_nothing_is_validated() {
+    let space = space::<Array>(ReadMode::Optimistic);
+    let pages = make(&space, 2);
+    let mut tries = 0;
+    let seen = edit(&space, |edit| {
+        let seen = edit.read(pages[0], |page| page.u64(AT))?;
+        edit.write(pages[1], AT, vec![7])?;
+        tries += 1;
+        if tries == 1 {
+            let both = || {
+                polder_structure::edit(&space, |edit| {
+                    pages.iter().try_for_each(|page| edit.write(*page, AT, vec![7]))
+                })
+            };
+            thread::scope(|scope| scope.spawn(both).join().unwrap()).unwrap();
+        }
+        Ok(seen)
+    });
+    assert_eq!((seen.unwrap(), tries), (7, 2));
+}
+
 /// Reads and writes of some bytes, and of pages as a whole, in any order, beside the same in memory.
 #[test]
 fn some_bytes_are_read_and_written_as_a_whole_page_is() {

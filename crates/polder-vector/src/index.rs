@@ -80,28 +80,6 @@ pub trait VectorIndex: Send + Sync {
     /// Those of a vector that is not one of the index, and those of the pool.
     fn insert(&self, label: u64, vector: VectorRef<'_>) -> Result<NodeId, VectorError>;
 
-    /// Inserts many vectors, each with a label, by so many threads, with about so many bytes of memory beside
-    /// the pool's, as [`VamanaIndex::bulk_load`](crate::VamanaIndex::bulk_load) does; an index that knows
-    /// no better way inserts one after the other. Whether it came to its end.
-    ///
-    /// # Errors
-    /// Those of inserts.
-    fn bulk_load(
-        &self,
-        vectors: &mut dyn Iterator<Item = (u64, VectorBuf)>,
-        _threads: usize,
-        _memory_bytes: usize,
-        progress: &mut dyn FnMut(Loading<'_>) -> bool,
-    ) -> Result<bool, VectorError> {
-        for (label, vector) in vectors {
-            let node = self.insert(label, vector.view())?;
-            if !progress(Loading::Placed(&[(label, node)])) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
     /// Places the vectors of a run, each with its label, as
     /// [`VamanaIndex::bulk_load`](crate::VamanaIndex::bulk_load) does, and links none of them: that is left to
     /// [`VectorIndex::relink`] when all runs are placed. The memory for them is the caller's. An index that

@@ -15,32 +15,17 @@ pub(crate) struct Labels {
     /// Whether what was cut off before is settled; held by whoever settles it.
     settling: Mutex<()>,
     is_settled: AtomicBool,
-    /// Loads by runs that place vectors, and those that are not over.
-    placing: AtomicUsize,
-    loading: AtomicUsize,
+    /// Loads by runs that are not over.
+    loads: AtomicUsize,
 }
 
 /// A load by runs, until it is over.
 #[derive(Debug)]
-pub(crate) struct OneLoad<'l> {
-    of: &'l Labels,
-    is_placing: bool,
-}
-
-impl OneLoad<'_> {
-    /// It has placed all. Whether no other one places: then this one links what all have placed.
-    pub(crate) fn is_to_link(&mut self) -> bool {
-        self.is_placing = false;
-        self.of.placing.fetch_sub(1, AcqRel) == 1
-    }
-}
+pub(crate) struct OneLoad<'l>(&'l Labels);
 
 impl Drop for OneLoad<'_> {
     fn drop(&mut self) {
-        if self.is_placing {
-            self.of.placing.fetch_sub(1, AcqRel);
-        }
-        self.of.loading.fetch_sub(1, AcqRel);
+        self.0.loads.fetch_sub(1, AcqRel);
     }
 }
 
@@ -52,8 +37,7 @@ impl Labels {
             commits: AtomicU64::new(0),
             settling: Mutex::new(()),
             is_settled: AtomicBool::new(false),
-            placing: AtomicUsize::new(0),
-            loading: AtomicUsize::new(0),
+            loads: AtomicUsize::new(0),
         }
     }
 
@@ -64,14 +48,13 @@ impl Labels {
 
     /// Whether no load by runs is at work.
     pub(crate) fn is_idle(&self) -> bool {
-        self.loading.load(Acquire) == 0
+        self.loads.load(Acquire) == 0
     }
 
     /// A load by runs begins.
     pub(crate) fn begin_load(&self) -> OneLoad<'_> {
-        self.loading.fetch_add(1, AcqRel);
-        self.placing.fetch_add(1, AcqRel);
-        OneLoad { of: self, is_placing: true }
+        self.loads.fetch_add(1, AcqRel);
+        OneLoad(self)
     }
 
     pub(crate) fn commits(&self) -> u64 {

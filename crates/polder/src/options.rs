@@ -165,7 +165,7 @@ impl Options {
     ///
     /// Beside it stand the stacks of threads, a few KiB for each open table, the kernel's page
     /// tables, while a batch is applied its records, of at most a quarter of the budget, and as much
-    /// while many vectors are loaded into a collection by runs, with 32 bytes for each of its vectors
+    /// while many vectors are loaded into a collection by runs, with 64 bytes for each of its vectors
     /// at most.
     ///
     /// ```

@@ -180,7 +180,7 @@ impl<T: Translation> HnswIndex<T> {
                     let entry = Some(Entry { node, level });
                     meta::set_entry(&mut edit.page_mut(root())?, entry);
                 }
-                // First: what is read behind a write is copied.
+                // Before the lists: a page that is read after it was written to is copied.
                 let has_room = self.put_new(edit, node, new)?;
                 for plan in &plans {
                     self.put(edit, plan, 0, node)?;

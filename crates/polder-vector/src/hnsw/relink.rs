@@ -383,7 +383,8 @@ impl<T: Translation> HnswIndex<T> {
         let layout = &self.core.layout;
         let state = edit.read(plan.node.page(), |page| {
             self.core.node_in(page, plan.node, |nodes, found| {
-                let is_as_it_was = found.each_link(layout, level).eq(plan.was.iter().copied());
+                let is_as_it_was = found.list_at(layout, level) == plan.at
+                    && found.each_link(layout, level).eq(plan.was.iter().copied());
                 (is_as_it_was && nodes.level() >= level).then(|| found.state())
             })
         })?;

@@ -17,6 +17,7 @@ const NODE: f64 = 100.0;
 const SEEN_FIRST: usize = 200;
 
 /// How much a search with a filter may cost.
+#[derive(Clone, Copy)]
 pub(super) struct Limit {
     /// Entries of the index, about.
     entries: f64,

@@ -120,7 +120,7 @@ use polder_structure::page::broken;
 
 use crate::element::{VectorBuf, VectorRef};
 use crate::error::VectorError;
-use crate::index::{Bulk, Loading, VectorIndex};
+use crate::index::{Bulk, VectorIndex};
 use crate::node_id::NodeId;
 use crate::options::{IndexOptions, VamanaOptions};
 use crate::search::{Answer, Search};
@@ -421,16 +421,6 @@ impl<T: Translation> VectorIndex for VamanaIndex<T> {
 
     fn insert(&self, label: u64, vector: VectorRef<'_>) -> Result<NodeId, VectorError> {
         VamanaIndex::insert(self, label, vector)
-    }
-
-    fn bulk_load(
-        &self,
-        vectors: &mut dyn Iterator<Item = (u64, VectorBuf)>,
-        threads: usize,
-        memory_bytes: usize,
-        progress: &mut dyn FnMut(Loading<'_>) -> bool,
-    ) -> Result<bool, VectorError> {
-        VamanaIndex::bulk_load(self, vectors, threads, memory_bytes, progress)
     }
 
     fn place_run(

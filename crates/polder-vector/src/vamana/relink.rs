@@ -122,7 +122,7 @@ impl Work<'_> {
 impl<T: Translation> VamanaIndex<T> {
     /// Finds links for all vectors anew, beside those that they have, by so many threads, with about so many
     /// bytes of memory beside the pool's; and at least with memory for some hundred vectors, for the numbers of
-    /// all pages and for those of each part, which are 32 bytes for a vector at most. It completes a load that
+    /// all pages and for those of each part, which are 64 bytes for a vector at most. It completes a load that
     /// was cut off ([`VamanaIndex::bulk_load`]), and refreshes a graph that was changed much. Whether it came
     /// to its end.
     ///

@@ -42,8 +42,8 @@ impl<T: Translation> VamanaIndex<T> {
         Ok(answers.pop().unwrap_or_default())
     }
 
-    /// The same for many, whose searches go on together where pages must be read: a device of which one
-    /// search alone waits for a few reads at a time is kept busy so. Gives the answers in the order of the
+    /// The same for many, whose searches go on together where pages must be read: one search alone waits for
+    /// a few reads at a time. Gives the answers in the order of the
     /// queries.
     ///
     /// # Errors
@@ -81,20 +81,21 @@ impl<T: Translation> VamanaIndex<T> {
         search: &Search<'_>,
         answers: &mut [Option<Vec<Found>>],
     ) -> Result<(), PoolError> {
+        let (limit, width) =
+            (search.filter.map(|filter| self.limit(filter)).transpose()?, search.first_width());
+        if limit.is_some_and(|limit| limit.is_reached(width)) {
+            return Ok(());
+        }
         let (mut walks, mut ends): (Vec<Walk<'_>>, Vec<End>) = Default::default();
         let (mut waiting, mut together) = (sought.iter().enumerate(), 1);
         loop {
             while walks.len() < together
                 && let Some((number, sought)) = waiting.next()
             {
-                let limit = search.filter.map(|filter| self.limit(filter)).transpose()?;
-                let width = search.first_width();
-                if limit.as_ref().is_none_or(|limit| !limit.is_reached(width)) {
-                    let mut walk = Walk::new(sought, search.filter, About::Distances);
-                    walk.begin(readers, width, search.is_range())?;
-                    walks.push(walk);
-                    ends.push(End { number, width, limit });
-                }
+                let mut walk = Walk::new(sought, search.filter, About::Distances);
+                walk.begin(readers, width, search.is_range())?;
+                walks.push(walk);
+                ends.push(End { number, width, limit });
             }
             for at in (0..walks.len()).rev() {
                 match ends[at].turn(&mut walks[at], search) {

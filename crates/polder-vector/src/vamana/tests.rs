@@ -11,6 +11,7 @@ use super::node::List;
 use super::slots::SlotPageMut;
 use super::*;
 use crate::element::ElementKind;
+use crate::index::Loading;
 use crate::metric::Metric;
 use crate::vectors::VectorShape;
 

@@ -28,11 +28,12 @@ impl Collection {
     /// much larger than they are, are loaded by *runs*, which where the graph is larger than memory takes a
     /// small part of the time, and where there is very little memory finds a little less
     /// (`docs/results.md#collection-load`). How many there are is what the iterator says
-    /// ([`Iterator::size_hint`]), or, if that is unknown, what memory has room for. As many rows as there is memory for are placed at once, and all vectors are
-    /// linked at the end, by the load that places last if there are several. That takes a quarter of the store's memory budget beside it, and about 64 bytes for each
-    /// vector at most; and of the rows that are placed `progress` is told a part until they are linked. Until
-    /// then searches find few of them, unless they are [exact](crate::Query::exact); keys, rows and what is
-    /// inserted otherwise are found. Where a load has not come to its end, so it stays until the next one, or
+    /// ([`Iterator::size_hint`]), or, if that is unknown, what memory has room for. As many rows as there is
+    /// memory for are placed at once, and all vectors are linked at the end. That takes a quarter of the store's
+    /// memory budget beside it, and about 64 bytes for each vector at most; and of the rows that are placed
+    /// `progress` is told a part until they are linked. Until then searches find few of them, and may miss some
+    /// of what is inserted otherwise meanwhile, unless they are [exact](crate::Query::exact); keys and rows are
+    /// there. Where a load has not come to its end, so it stays until the next one, or
     /// [`Collection::relink`], has; [`Collection::is_linked`] tells. All other rows are inserted one by one,
     /// and each is found as soon as it is.
     ///

@@ -149,14 +149,13 @@ impl Runs<'_> {
         rows: &mut Peekable<impl Iterator<Item = Row<K, P>>>,
     ) -> Result<(), StoreError> {
         let to = self.to;
-        let mut this = to.labels.begin_load();
+        let _this = to.labels.begin_load();
         while !run.is_empty() && !self.loaded.stopped {
             self.place(run)?;
             (run, read) = self.read(rows);
         }
-        // Also what comes before a row that is none is found. Of several loads the last one links.
-        let is_to_link = this.is_to_link() && !self.loaded.stopped;
-        let linked = if is_to_link { self.link() } else { Ok(()) };
+        // Also what comes before a row that is none is found.
+        let linked = if self.loaded.stopped { Ok(()) } else { self.link() };
         read.and(linked)
     }
 

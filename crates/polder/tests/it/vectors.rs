@@ -18,8 +18,8 @@ use polder_format::PageHeader;
 use polder_pool::bytes::PageBuf;
 use polder_testkit::Random;
 use polder_vector::{
-    ElementKind, HnswOptions, IndexOptions, IvfOptions, Metric, NewIndex, NodeId, Search,
-    VamanaOptions, VectorBuf, VectorError, VectorShape, VectorStructure,
+    Bulk, Change, ElementKind, HnswOptions, IndexOptions, IvfOptions, Loading, Metric, NewIndex,
+    NodeId, Search, VamanaOptions, VectorBuf, VectorError, VectorShape, VectorStructure,
 };
 
 use crate::stack::Stacks;
@@ -394,8 +394,18 @@ fn one_outlives_each_of_its_pages(of: IndexOptions) {
 
 /// Loads the vectors of these labels.
 fn load(index: &Index, labels: impl Iterator<Item = u64>, progress: &mut dyn FnMut() -> bool) {
-    let mut vectors = labels.map(|label| (label, VectorBuf::from(&vector(label))));
-    index.write(|index| index.bulk_load(&mut vectors, 2, 0, &mut |_| progress())).unwrap();
+    let vectors: Vec<_> = labels.map(|label| (label, VectorBuf::from(&vector(label)))).collect();
+    let loaded = index.write(|index| {
+        let (threads, memory_bytes) = (2, 0);
+        let (change, progress): (Change<'_>, _) =
+            (&|make| make(), &mut |_: Loading<'_>| progress());
+        let mut bulk = Bulk { threads, memory_bytes, change, progress };
+        for run in vectors.chunks(100) {
+            index.place_run(run.to_vec(), &mut bulk)?;
+        }
+        index.relink(&mut bulk)
+    });
+    loaded.unwrap();
 }
 
 /// Whatever a crash leaves of a load is sound, and what it lacks can be loaded.

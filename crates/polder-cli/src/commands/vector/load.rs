@@ -3,7 +3,7 @@
 //! Nobody waits for the device between two of them; all are durable when the command ends. What was inserted
 //! is passed over, so that a load which was cut off goes on where it was.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::num::NonZeroUsize;
 use std::time::Instant;
 
@@ -70,7 +70,7 @@ fn load(
     let (mut rows, element) = (Rows::open(&args.file, &args.names)?, element(collection)?);
     let threads = args.threads.map_or_else(cores, NonZeroUsize::get);
     let shown = Progress::new("loading", Unit::Things("vectors"), rows.count());
-    let (failed, has_failed, left) = (Cell::new(None), Cell::new(false), rows.count());
+    let (failed, left) = (RefCell::new(None), rows.count());
     let mut next = || -> Result<Option<Keyed>, Failure> {
         let Some(row) = rows.next()? else { return Ok(None) };
         let key = [args.prefix.as_bytes(), &row.key].concat();
@@ -79,15 +79,14 @@ fn load(
     };
     let next = || {
         next().unwrap_or_else(|error| {
-            failed.set(Some(error));
-            has_failed.set(true);
+            failed.replace(Some(error));
             None
         })
     };
     let outcome = collection.load(Counted { next, left }, threads, &mut |done| {
         shown.at(done);
         // What cannot be read is told at once.
-        !context.stop.requested() && !has_failed.get()
+        !context.stop.requested() && failed.borrow().is_none()
     });
     match outcome {
         Ok(done) => loaded.passed_over = done.passed_over,

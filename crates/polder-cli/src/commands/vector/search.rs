@@ -11,7 +11,7 @@ use crate::output::Output;
 use crate::text;
 
 /// Queries between which it can be stopped.
-const AT_ONCE: usize = 64;
+const AT_ONCE: usize = 256;
 
 pub fn run(context: &Context, args: &VectorSearchArgs) -> Result<(), Failure> {
     with_collection(&args.at, |collection| {
