@@ -20,10 +20,11 @@ const TOGETHER: usize = 32;
 pub(crate) trait Look {
     /// What is seen of a place.
     type Sight;
-    /// Places of which the lines are asked for before the first of them is looked at.
-    const AHEAD: usize;
     /// How pages are read for which the thread waits.
     const HINT: AccessHint;
+
+    /// How many places ahead of the one that is looked at lines are asked for.
+    fn ahead(&self) -> usize;
 
     /// Asks the processor for what is seen of a place. Nothing may be believed of what is there.
     fn prefetch(&self, page: PageRef<'_>, id: NodeId);
@@ -80,16 +81,17 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
         // An error may have left something.
         self.awaited.clear();
         self.later.clear();
+        let ahead = look.ahead();
         for places in places.chunks(TOGETHER) {
             let mut expected = [None; TOGETHER];
             for (page, place) in expected.iter_mut().zip(places) {
                 *page = self.way.prefetch(self.link(*place));
             }
-            for (page, place) in expected.iter().zip(places).take(L::AHEAD) {
+            for (page, place) in expected.iter().zip(places).take(ahead) {
                 page.iter().for_each(|page| look.prefetch(*page, *place));
             }
             for (i, place) in places.iter().enumerate() {
-                let next = i + L::AHEAD;
+                let next = i + ahead;
                 if let (Some(Some(page)), Some(place)) = (expected.get(next), places.get(next)) {
                     look.prefetch(*page, *place);
                 }

@@ -13,9 +13,6 @@ use crate::pages::for_each_page;
 use crate::search::{Answer, Search};
 use crate::vectors::Vector;
 
-/// How far ahead of the one that is compared vectors are asked for.
-const AHEAD: usize = 3;
-
 impl<T: Translation> HnswIndex<T> {
     /// The vectors nearest to `query`, nearest first, of all that the index has: each that matches is
     /// compared. Of equally near ones those with the lowest labels.
@@ -58,7 +55,7 @@ impl<T: Translation> HnswIndex<T> {
                 let order = Best::order(self.core.distance(query, node));
                 (order <= bound).then(|| (order, node.label(), id))
             };
-            let ask = |node: NodeRef<'_>| node.prefetch(&self.core.layout, true);
+            let ask = |node: NodeRef<'_>| node.prefetch(&self.core.layout);
             match search.filter {
                 None => self.live_nodes(page, &mut near, ask, compare)?,
                 Some(filter) => {
@@ -109,14 +106,17 @@ impl<T: Translation> HnswIndex<T> {
             let nodes = NodePage::new(guard.page());
             if nodes.is_of(layout) {
                 let level = nodes.level();
-                let slots = nodes.slots();
+                let (slots, ahead) = (nodes.slots(), layout.ahead());
                 // Lines that lie far apart, which the processor does not foresee.
                 for slot in 0..slots {
                     nodes.node(layout, slot).prefetch_label(layout);
                 }
+                for slot in 0..ahead.min(slots) {
+                    ask(nodes.node(layout, slot));
+                }
                 for slot in 0..slots {
-                    if slot + AHEAD < slots {
-                        ask(nodes.node(layout, slot + AHEAD));
+                    if slot + ahead < slots {
+                        ask(nodes.node(layout, slot + ahead));
                     }
                     let node = nodes.node(layout, slot);
                     if node.state() == State::Live {

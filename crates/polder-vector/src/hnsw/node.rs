@@ -67,6 +67,12 @@ const SCALE: usize = 8;
 const STATE: usize = 12;
 const LISTS: usize = 13;
 
+/// Bytes of nodes that are asked for ahead of the one that is compared, if that is no more nodes than the
+/// second number: with fewer the processor waits for each, and these are a part of the smallest second-level
+/// caches.
+const AHEAD_BYTES: usize = 8 << 10;
+const MOST_AHEAD: usize = 16;
+
 /// The highest level that there is. With 8 links a level has an eighth of the nodes of the one below.
 pub(crate) const HIGHEST: u8 = 15;
 
@@ -107,6 +113,8 @@ pub(crate) struct Layout {
     links: usize,
     /// What each page says of its nodes (`at::FORM`).
     form: u64,
+    /// How many nodes are asked for ahead.
+    ahead: usize,
     /// For each level, from the beginning of a node to that of the next, in bytes.
     strides: [u32; HIGHEST as usize + 1],
 }
@@ -124,7 +132,8 @@ impl Layout {
             | byte(shape.element.to_byte(), at::ELEMENT)
             | byte(shape.metric.to_byte(), at::METRIC);
         let (tail, strides) = (vector.next_multiple_of(8), [0; HIGHEST as usize + 1]);
-        let mut layout = Layout { page, vector, tail, links, form, strides };
+        let ahead = (AHEAD_BYTES / (tail + LISTS)).clamp(2, MOST_AHEAD);
+        let mut layout = Layout { page, vector, tail, links, form, ahead, strides };
         layout.strides = std::array::from_fn(|level| layout.stride_of(level as u8) as u32);
         let (bytes, room) = (layout.node_bytes(0), page.bytes() - at::NODES);
         match bytes <= room {
@@ -203,6 +212,12 @@ impl Layout {
     pub(crate) fn slots(&self, level: u8) -> usize {
         let stride = self.strides[usize::from(level.min(HIGHEST))] as usize;
         ((self.page.bytes() - at::NODES) / stride).min(MOST_SLOTS)
+    }
+
+    /// How many nodes ahead of the one that is compared their vectors are asked for.
+    #[inline(always)]
+    pub(crate) fn ahead(&self) -> usize {
+        self.ahead
     }
 
     /// Where a node of level 0 lies in a page.
@@ -425,11 +440,10 @@ impl<'a> NodeRef<'a> {
         (0..=highest).map(of).collect()
     }
 
-    /// Asks the processor for the vector, and what is behind it.
+    /// Asks the processor for the vector, and label, scale and state behind it.
     #[inline(always)]
-    pub(crate) fn prefetch(self, layout: &Layout, with_tail: bool) {
-        let tail = if with_tail { LISTS } else { 0 };
-        self.page.run(self.at, layout.vector + tail).prefetch();
+    pub(crate) fn prefetch(self, layout: &Layout) {
+        self.page.run(self.at, layout.tail + LISTS).prefetch_l2();
     }
 
     /// Asks the processor for label and state.

@@ -429,14 +429,18 @@ impl Distant<'_> {
 
 impl Look for Distant<'_> {
     type Sight = f32;
-    const AHEAD: usize = 4;
     const HINT: AccessHint = AccessHint::Normal;
+
+    #[inline(always)]
+    fn ahead(&self) -> usize {
+        self.core.layout.ahead()
+    }
 
     #[inline(always)]
     fn prefetch(&self, page: PageRef<'_>, node: NodeId) {
         let layout = &self.core.layout;
         let found = layout.lowest(page, node.slot());
-        found.prefetch(layout, true);
+        found.prefetch(layout);
         found.prefetch_links(layout, self.level);
     }
 

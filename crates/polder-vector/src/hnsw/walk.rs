@@ -37,9 +37,6 @@ use crate::search::Filter;
 use crate::vectors::Vector;
 use crate::visited::Visited;
 
-/// Vectors that are asked for before the first of them is compared.
-const AHEAD: usize = 2;
-
 /// Memory of a search, which the next one of the thread uses again.
 pub(super) struct Scratch {
     visited: Visited,
@@ -302,14 +299,18 @@ struct Nearer<'w> {
 
 impl Look for Nearer<'_> {
     type Sight = Sight;
-    const AHEAD: usize = AHEAD;
     const HINT: AccessHint = AccessHint::Normal;
+
+    #[inline(always)]
+    fn ahead(&self) -> usize {
+        self.by.core.layout.ahead()
+    }
 
     #[inline(always)]
     fn prefetch(&self, page: PageRef<'_>, node: NodeId) {
         let core = self.by.core;
         let found = core.layout.lowest(page, node.slot());
-        found.prefetch(&core.layout, core.distances.are_scaled());
+        found.prefetch(&core.layout);
     }
 
     #[inline(always)]
@@ -346,13 +347,17 @@ struct Labelled<'w> {
 
 impl Look for Labelled<'_> {
     type Sight = (Sight, u64);
-    const AHEAD: usize = AHEAD;
     const HINT: AccessHint = AccessHint::Normal;
+
+    #[inline(always)]
+    fn ahead(&self) -> usize {
+        self.by.core.layout.ahead()
+    }
 
     #[inline(always)]
     fn prefetch(&self, page: PageRef<'_>, node: NodeId) {
         let layout = &self.by.core.layout;
-        layout.lowest(page, node.slot()).prefetch(layout, true);
+        layout.lowest(page, node.slot()).prefetch(layout);
     }
 
     #[inline(always)]
@@ -390,8 +395,12 @@ struct Labels<'w> {
 
 impl Look for Labels<'_> {
     type Sight = u64;
-    const AHEAD: usize = AHEAD;
     const HINT: AccessHint = AccessHint::Normal;
+
+    #[inline(always)]
+    fn ahead(&self) -> usize {
+        self.core.layout.ahead()
+    }
 
     #[inline(always)]
     fn prefetch(&self, page: PageRef<'_>, node: NodeId) {

@@ -28,8 +28,12 @@ pub(super) struct At<'l, L>(pub(super) &'l Layout, pub(super) &'l mut L);
 
 impl<L: LookAtSlot> Look for At<'_, L> {
     type Sight = L::Sight;
-    const AHEAD: usize = AHEAD;
     const HINT: AccessHint = L::KIND.hint();
+
+    #[inline(always)]
+    fn ahead(&self) -> usize {
+        AHEAD
+    }
 
     #[inline(always)]
     fn prefetch(&self, page: PageRef<'_>, id: NodeId) {

@@ -77,3 +77,11 @@ pub(super) fn prefetch(at: *const u8) {
         asm!("prfm pldl1keep, [{}]", in(reg) at, options(nostack, preserves_flags, readonly))
     };
 }
+
+#[inline(always)]
+pub(super) fn prefetch_l2(at: *const u8) {
+    // SAFETY: as above.
+    unsafe {
+        asm!("prfm pldl2keep, [{}]", in(reg) at, options(nostack, preserves_flags, readonly))
+    };
+}

@@ -73,3 +73,6 @@ pub(super) unsafe fn move_blocks(_from: *const u8, _to: *mut u8, _len: usize) ->
 
 #[inline(always)]
 pub(super) fn prefetch(_at: *const u8) {}
+
+#[inline(always)]
+pub(super) fn prefetch_l2(_at: *const u8) {}

@@ -2,7 +2,7 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{__m128i, __m256i, __m512i};
-use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
 
 /// 16 bytes, in the order of memory.
 pub(super) type Word128 = __m128i;
@@ -173,4 +173,10 @@ unsafe fn move_long(from: *const u8, to: *mut u8, len: usize) -> usize {
 pub(super) fn prefetch(at: *const u8) {
     // SAFETY: a prefetch of any address does nothing but warm a cache.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+}
+
+#[inline(always)]
+pub(super) fn prefetch_l2(at: *const u8) {
+    // SAFETY: as above.
+    unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) };
 }
