@@ -87,6 +87,10 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
             for (page, place) in expected.iter_mut().zip(places) {
                 *page = self.way.prefetch(self.link(*place));
             }
+            for (page, place) in expected.iter_mut().zip(places).filter(|(page, _)| page.is_none())
+            {
+                *page = self.find(*place);
+            }
             for (page, place) in expected.iter().zip(places).take(ahead) {
                 page.iter().for_each(|page| look.prefetch(*page, *place));
             }
@@ -108,6 +112,20 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
             self.wait_for(place, look)?;
         }
         Ok(())
+    }
+
+    /// Where a page lies, of a translation that expects it nowhere: it is found by the words that were asked
+    /// for.
+    #[inline(never)]
+    fn find(&mut self, place: NodeId) -> Option<PageRef<'p>> {
+        match self.way.visit(self.link(place)) {
+            Ok(page) => Some(page.page()),
+            Err(Restart) => {
+                // Why it is not there is asked when it is looked at.
+                let _ = self.way.blocked();
+                None
+            }
+        }
     }
 
     /// What `see` makes of the page of a place, which is here and does not change.
