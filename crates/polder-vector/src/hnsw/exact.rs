@@ -87,7 +87,9 @@ impl<T: Translation> HnswIndex<T> {
         page: PageNo,
         labels: &mut Vec<(NodeId, u64)>,
     ) -> Result<(), PoolError> {
-        self.live_nodes(page, labels, |_| {}, |id, node| Some((id, node.label())))
+        // Lines that lie far apart, which the processor does not foresee.
+        let ask = |node: NodeRef<'_>| node.prefetch_label(&self.core.layout);
+        self.live_nodes(page, labels, ask, |id, node| Some((id, node.label())))
     }
 
     /// Leaves in `seen` what `see` makes of the nodes of a page that are there, of which it has asked for
@@ -107,10 +109,6 @@ impl<T: Translation> HnswIndex<T> {
             if nodes.is_of(layout) {
                 let level = nodes.level();
                 let (slots, ahead) = (nodes.slots(), layout.ahead());
-                // Lines that lie far apart, which the processor does not foresee.
-                for slot in 0..slots {
-                    nodes.node(layout, slot).prefetch_label(layout);
-                }
                 for slot in 0..ahead.min(slots) {
                     ask(nodes.node(layout, slot));
                 }

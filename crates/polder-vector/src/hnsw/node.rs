@@ -67,10 +67,10 @@ const SCALE: usize = 8;
 const STATE: usize = 12;
 const LISTS: usize = 13;
 
-/// Bytes of nodes that are asked for ahead of the one that is compared, if that is no more nodes than the
-/// second number: with fewer the processor waits for each, and these are a part of the smallest second-level
+/// Bytes of nodes that are asked for ahead of the one that is compared: a part of the smallest second-level
 /// caches.
 const AHEAD_BYTES: usize = 8 << 10;
+/// And how many nodes, at most.
 const MOST_AHEAD: usize = 16;
 
 /// The highest level that there is. With 8 links a level has an eighth of the nodes of the one below.
@@ -456,7 +456,7 @@ impl<'a> NodeRef<'a> {
     #[inline(always)]
     pub(crate) fn prefetch_tail(self, layout: &Layout) {
         let lists = layout.list(0) + layout.list_bytes(0);
-        self.page.run(self.at + layout.tail, lists - layout.tail).prefetch();
+        self.page.run(self.at + layout.tail, lists - layout.tail).prefetch_l2();
     }
 
     /// Asks the processor for the list of a level.

@@ -43,8 +43,7 @@ impl<T: Translation> VamanaIndex<T> {
     }
 
     /// The same for many, whose searches go on together where pages must be read: one search alone waits for
-    /// a few reads at a time. Gives the answers in the order of the
-    /// queries.
+    /// a few reads at a time. Gives the answers in the order of the queries.
     ///
     /// # Errors
     /// Those of [`VamanaIndex::search`], for any of them.

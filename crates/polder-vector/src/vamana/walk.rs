@@ -17,8 +17,8 @@
 //! pages as everything is, and those that searches come to again and again stay in the pool.)
 //!
 //! Several searches of one thread go on together, step by step: then the nodes of all of them are read
-//! together, where one search alone waits for a few reads at a time. (Entries, most of which
-//! are in memory, are looked at for one search after the other.)
+//! together, where one search alone waits for a few reads at a time. (Entries, most of which are in memory,
+//! are looked at for one search after the other.)
 //!
 //! A vector that is being removed is gone through and not found. With a filter what does not match is gone
 //! through as well: labels are in the entries, so that for one that is not expanded no node is read.

@@ -33,9 +33,9 @@ impl Collection {
     /// memory budget beside it, and about 64 bytes for each vector at most; and of the rows that are placed
     /// `progress` is told a part until they are linked. Until then searches find few of them, and may miss some
     /// of what is inserted otherwise meanwhile, unless they are [exact](crate::Query::exact); keys and rows are
-    /// there. Where a load has not come to its end, so it stays until the next one, or
-    /// [`Collection::relink`], has; [`Collection::is_linked`] tells. All other rows are inserted one by one,
-    /// and each is found as soon as it is.
+    /// there. Where a load has not come to its end, so it stays until the next one, or [`Collection::relink`],
+    /// has; [`Collection::is_linked`] tells. All other rows are inserted one by one, and each is found as soon
+    /// as it is.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

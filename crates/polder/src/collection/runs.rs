@@ -149,7 +149,7 @@ impl Runs<'_> {
         rows: &mut Peekable<impl Iterator<Item = Row<K, P>>>,
     ) -> Result<(), StoreError> {
         let to = self.to;
-        let _this = to.labels.begin_load();
+        let _load = to.labels.begin_load();
         while !run.is_empty() && !self.loaded.stopped {
             self.place(run)?;
             (run, read) = self.read(rows);
