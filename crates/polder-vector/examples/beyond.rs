@@ -18,9 +18,10 @@ use polder_format::SpaceId;
 use polder_pool::device::{Batch, Device, FileDevice, Ticket};
 use polder_pool::{Array, Space};
 use polder_vector::{
-    HnswIndex, HnswOptions, Search, VamanaIndex, VamanaOptions, VectorError, VectorIndex, VectorRef,
+    HnswIndex, HnswOptions, Search, VamanaIndex, VamanaOptions, VectorError, VectorIndex,
+    VectorRef, search_many,
 };
-use support::{Folder, in_parts, insert_all, shape, vectors};
+use support::{Folder, insert_all, shape, vectors};
 
 mod support;
 
@@ -75,20 +76,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         _ => Box::new(device),
     })?;
     let index = open(pool.open_space(SpaceId::CATALOGUE)?)?;
-    let all: Vec<(VectorRef<'_>, f32)> = queries.iter().map(VectorRef::from).zip(truth).collect();
+    let queries: Vec<VectorRef<'_>> = queries.iter().map(VectorRef::from).collect();
     let search = |width| -> Result<(f64, f64), VectorError> {
         let begun = Instant::now();
-        let hits = in_parts(&all, threads, |part| {
-            let queries: Vec<_> = part.iter().map(|(query, _)| *query).collect();
-            let answers = index.search_together(&queries, &Search::new(COUNT, width))?;
-            let hits = answers.iter().zip(part).map(|(answer, (_, farthest))| {
-                answer.found.iter().filter(|one| one.distance <= *farthest).count()
-            });
-            Ok(hits.sum::<usize>())
-        })?;
+        let answers = search_many(&*index, &queries, &Search::new(COUNT, width), threads)?;
         let seconds = begun.elapsed().as_secs_f64();
-        let hits: usize = hits.into_iter().sum();
-        Ok((hits as f64 / (COUNT * all.len()) as f64, all.len() as f64 / seconds))
+        let hits = answers.iter().zip(&truth).map(|(answer, farthest)| {
+            answer.found.iter().filter(|one| one.distance <= *farthest).count()
+        });
+        let hits: usize = hits.sum();
+        Ok((hits as f64 / (COUNT * queries.len()) as f64, queries.len() as f64 / seconds))
     };
     if way.is_some() {
         println!("build {rate} {}", bytes / base.len() as u64);
@@ -105,7 +102,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for width in WIDTHS {
         let reads = pool.stats().device_reads;
         let (recall, rate) = search(width)?;
-        let reads = (pool.stats().device_reads - reads) as f64 / all.len() as f64;
+        let reads = (pool.stats().device_reads - reads) as f64 / queries.len() as f64;
         println!("width {width}: recall {recall:.4}, {reads:.1} pages read, {rate:.0} a second");
     }
     Ok(())

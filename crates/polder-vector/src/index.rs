@@ -6,6 +6,7 @@ use crate::element::{VectorBuf, VectorRef};
 use crate::error::VectorError;
 use crate::node_id::NodeId;
 use crate::options::IndexOptions;
+use crate::queries::Queries;
 use crate::search::{Answer, Search};
 
 /// How far a load has come.
@@ -141,17 +142,22 @@ pub trait VectorIndex: Send + Sync {
     /// Those of a vector that is not one of the index, and those of the pool.
     fn search(&self, query: VectorRef<'_>, search: &Search<'_>) -> Result<Answer, VectorError>;
 
-    /// The same for many by the caller's thread; where it waits for a device, several searches go on together
-    /// in an index that gains by it. Gives the answers in the order of the queries.
+    /// The same for as many of these as the caller's thread takes until all are taken; gives the answers, each
+    /// with the number of its query. Where the thread waits for a device, several searches go on together
+    /// in an index that gains by it.
     ///
     /// # Errors
     /// Those of [`VectorIndex::search`], for any of them.
-    fn search_together(
+    fn search_each(
         &self,
-        queries: &[VectorRef<'_>],
+        queries: &Queries<'_>,
         search: &Search<'_>,
-    ) -> Result<Vec<Answer>, VectorError> {
-        queries.iter().map(|query| self.search(*query, search)).collect()
+    ) -> Result<Vec<(usize, Answer)>, VectorError> {
+        let mut answers = Vec::new();
+        while let Some((number, query)) = queries.take() {
+            answers.push((number, self.search(query, search)?));
+        }
+        Ok(answers)
     }
 
     /// The nearest of all, each of which is compared; [`Search::width`] says nothing here.

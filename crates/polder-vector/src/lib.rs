@@ -24,7 +24,7 @@
 //! | `metric.rs` | how far vectors are from each other: L2, inner product, cosine, Hamming |
 //! | `index.rs`, `options.rs`, `search.rs` | what all indexes can do, what they are made with, and what is asked of them |
 //! | `hosted.rs` | indexes in a store |
-//! | `many.rs` | many searches, by several threads |
+//! | `many.rs`, `queries.rs` | many searches, by several threads |
 //! | `probe.rs` | how many of the nearest are found, and how fast |
 //! | `vectors.rs`, `padded.rs` | a vector in private memory, and its distance from one in a page |
 //! | `distance/` | sums over the dimensions, by what the processor has |
@@ -35,6 +35,8 @@
 //! | `near.rs`, `visited.rs` | what a search of a graph keeps: nodes by distance, and which it has seen |
 //! | `best.rs`, `pages.rs` | what a search keeps that compares in any order, and goes through all pages |
 //! | `reads.rs` | looking at places of many pages at once |
+//! | `together.rs` | searches of one thread that go on while others wait for pages |
+//! | `lent.rs` | memory of searches, which threads keep |
 //! | `share.rs` | work that several threads share |
 //! | `random.rs` | numbers without a pattern |
 //! | `error.rs` | what can go wrong |
@@ -47,6 +49,7 @@ pub mod hnsw;
 mod hosted;
 mod index;
 pub mod ivf;
+mod lent;
 mod many;
 mod metric;
 mod near;
@@ -55,10 +58,12 @@ mod options;
 mod padded;
 mod pages;
 mod probe;
+mod queries;
 mod random;
 mod reads;
 mod search;
 mod share;
+mod together;
 pub mod vamana;
 mod vectors;
 mod visited;
@@ -76,6 +81,7 @@ pub use node_id::NodeId;
 pub use options::{HnswOptions, IndexOptions, IvfOptions, VamanaOptions};
 pub use polder_structure::{Fault, Report};
 pub use probe::{Probe, Probed};
+pub use queries::Queries;
 pub use roaring;
 pub use search::{Answer, Filter, Found, Search};
 pub use vamana::VamanaIndex;

@@ -3,16 +3,12 @@
 use crate::element::VectorRef;
 use crate::error::VectorError;
 use crate::index::VectorIndex;
+use crate::queries::Queries;
 use crate::search::{Answer, Search};
 use crate::share::share;
 
-/// Queries that a thread takes at once, at most.
-const MOST_OF_ONE: usize = 64;
-/// Parts that each thread takes, at least, where there are so many queries.
-const PARTS: usize = 4;
-
 /// Searches for many vectors, by so many threads, the caller's among them, each as
-/// [`VectorIndex::search_together`] does. Gives the answers in the order of the queries.
+/// [`VectorIndex::search_each`] does. Gives the answers in the order of the queries.
 ///
 /// ```
 /// # use polder_format::PageSize;
@@ -36,22 +32,25 @@ const PARTS: usize = 4;
 /// ```
 ///
 /// # Errors
-/// Those of [`VectorIndex::search_together`], of the first part of the queries that met one.
+/// Those of [`VectorIndex::search`]: one, where several searches fail.
 pub fn search_many(
     index: &dyn VectorIndex,
     queries: &[VectorRef<'_>],
     search: &Search<'_>,
     threads: usize,
 ) -> Result<Vec<Answer>, VectorError> {
-    // The last parts are small beside what each thread does.
-    let of_one = queries.len().div_ceil(PARTS * threads.max(1)).clamp(1, MOST_OF_ONE);
-    let parts: Vec<_> = queries.chunks(of_one).collect();
-    let search = |answers: &mut Vec<(usize, Vec<Answer>)>, number: usize| {
-        answers.push((number, index.search_together(parts[number], search)?));
-        Ok::<(), VectorError>(())
+    let threads = threads.clamp(1, queries.len().max(1));
+    let shared = Queries::new(queries, threads);
+    let search = |answers: &mut Vec<(usize, Answer)>, _| -> Result<(), VectorError> {
+        if shared.is_over() {
+            return Ok(());
+        }
+        answers.extend(index.search_each(&shared, search).inspect_err(|_| shared.stop())?);
+        Ok(())
     };
-    let states = share(parts.len(), threads, Vec::new, search, &mut |_| true)?;
-    let mut all: Vec<_> = states.into_iter().flatten().flatten().collect();
-    all.sort_unstable_by_key(|(number, _)| *number);
-    Ok(all.into_iter().flat_map(|(_, answers)| answers).collect())
+    let found = share(threads, threads, Vec::new, search, &mut |_| true)?;
+    let mut answers: Vec<_> = found.into_iter().flatten().flatten().collect();
+    answers.sort_unstable_by_key(|(number, _)| *number);
+    debug_assert!(answers.iter().map(|(number, _)| *number).eq(0..queries.len()));
+    Ok(answers.into_iter().map(|(_, answer)| answer).collect())
 }

@@ -1,9 +1,12 @@
 //! Looking at places of many pages at once: those whose pages are in memory one after the other, each asked
-//! of the processor's memory ahead; the pages that are missing by one submission to the device, and as they
+//! of the processor's memory ahead; the pages that are missing many together of the device, and as they
 //! come (group prefetch, `calico-2026` 5.1). A build with `--cfg polder_one_by_one` reads each by itself, in the
 //! pool's read mode, to show what that is worth (`scripts/vector-ablation`).
 
-use polder_format::PageId;
+use std::collections::VecDeque;
+use std::mem;
+
+use polder_format::{PageId, PageNo};
 use polder_pool::bytes::PageRef;
 use polder_pool::{
     AccessHint, Blocked, Interleaved, LinkRef, Loading, PoolError, Restart, Space, Translation,
@@ -14,13 +17,15 @@ use crate::node_id::NodeId;
 
 /// Places whose state words are asked for together.
 const TOGETHER: usize = 32;
+/// Conflicts after which a place is waited for.
+const MOST_CONFLICTS: u8 = 8;
 
 /// What is made of a place: first seen, as often as it must be, while its page may change; then, once that
 /// has validated, taken. Nothing may wait in either (`MANY-4`).
 pub(crate) trait Look {
     /// What is seen of a place.
     type Sight;
-    /// How pages are read for which the thread waits.
+    /// Whether its pages will be wanted again.
     const HINT: AccessHint;
 
     /// How many places ahead of the one that is looked at lines are asked for.
@@ -46,46 +51,74 @@ pub(crate) trait Look {
     fn take(&mut self, id: NodeId, sight: Self::Sight);
 }
 
-/// How a thread looks at places.
+/// How a thread looks at places, for one search or for several that go on together (`together.rs`).
+///
+/// A place that a search awaits is in exactly one of the lists (`TOGETHER-1`).
 pub(crate) struct Reads<'r, 'p, T: Translation> {
     space: &'p Space<T>,
     way: &'r mut Interleaved<'p, T>,
-    /// Places whose page is on its way, each with its flight.
-    awaited: Vec<(usize, NodeId)>,
-    /// Places that are to be waited for when no page is on its way.
-    later: Vec<NodeId>,
-    /// How many pages were not there.
-    missing: usize,
+    /// The search whose turn it is.
+    search: usize,
+    /// Places whose pages are on their way, each with its flight.
+    awaited: Vec<(usize, Awaited)>,
+    /// Places that are tried again when a page has come: the device had no room, or another thread has the
+    /// page.
+    put_off: VecDeque<Awaited>,
+    /// Places that are waited for when no page is on its way (`MANY-4`).
+    last: Vec<Awaited>,
+    /// Memory for what has come.
+    landed: Vec<Awaited>,
+}
+
+/// A place for which a search waits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Awaited {
+    /// Which search.
+    pub(crate) search: usize,
+    pub(crate) place: NodeId,
+    /// How often its page was changing.
+    conflicts: u8,
 }
 
 impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
     pub(crate) fn new(space: &'p Space<T>, way: &'r mut Interleaved<'p, T>) -> Reads<'r, 'p, T> {
-        Reads { space, way, awaited: Vec::new(), later: Vec::new(), missing: 0 }
+        let (awaited, put_off, last, landed) = Default::default();
+        Reads { space, way, search: 0, awaited, put_off, last, landed }
     }
 
-    /// How many pages were not there so far.
-    pub(crate) fn missing(&self) -> usize {
-        self.missing
-    }
-
-    /// Looks at these places, in the order in which their pages come.
+    /// Looks at these places, in the order in which their pages come. Of several searches none is under way.
     #[inline(always)]
     pub(crate) fn each<L: Look>(
         &mut self,
         places: &[NodeId],
         look: &mut L,
     ) -> Result<(), PoolError> {
-        if cfg!(polder_one_by_one) {
-            return places.iter().try_for_each(|place| self.look_alone(*place, look, L::see));
+        debug_assert!(self.awaits_nothing(), "another search goes on");
+        match self.ask(places, look)? {
+            0 => Ok(()),
+            _ => self.look_at_others(look),
         }
-        // An error may have left something.
-        self.awaited.clear();
-        self.later.clear();
+    }
+
+    /// Looks at those of these places whose pages are here, and asks for the other pages. Gives how many places
+    /// are awaited, for the search whose turn it is.
+    #[inline(always)]
+    pub(crate) fn ask<L: Look>(
+        &mut self,
+        places: &[NodeId],
+        look: &mut L,
+    ) -> Result<usize, PoolError> {
+        if cfg!(polder_one_by_one) {
+            places.iter().try_for_each(|place| self.look_alone(*place, look, L::see))?;
+            return Ok(0);
+        }
+        self.way.set_hint(L::HINT);
         let ahead = look.ahead();
+        let mut awaited = 0;
         for places in places.chunks(TOGETHER) {
             let mut expected = [None; TOGETHER];
             for (page, place) in expected.iter_mut().zip(places) {
-                *page = self.way.prefetch(self.link(*place));
+                *page = self.way.prefetch(self.link(place.page()));
             }
             for (page, place) in expected.iter_mut().zip(places).filter(|(page, _)| page.is_none())
             {
@@ -100,25 +133,125 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
                     look.prefetch(*page, *place);
                 }
                 if self.look(*place, look).is_err() {
-                    self.await_page(*place, look);
+                    self.load(Awaited { search: self.search, place: *place, conflicts: 0 });
+                    awaited += 1;
                 }
             }
         }
-        if !self.awaited.is_empty() {
-            self.land_all(look);
+        if awaited > 0 {
+            self.way.hand_over(false);
         }
-        // No page is on its way: what waits, waits here (MANY-4).
-        while let Some(place) = self.later.pop() {
-            self.wait_for(place, look)?;
-        }
+        Ok(awaited)
+    }
+
+    /// Looks at what is awaited, as it comes.
+    #[cold]
+    fn look_at_others<L: Look>(&mut self, look: &mut L) -> Result<(), PoolError> {
+        while self.next(true, |reads, awaited, may_wait| reads.look_at(awaited, look, may_wait))? {}
         Ok(())
+    }
+
+    /// Says which search asks from here on.
+    pub(crate) fn set_search(&mut self, search: usize) {
+        self.search = search;
+    }
+
+    /// Whether pages are on their way.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.way.open() > 0
+    }
+
+    /// Whether there are places for which nothing may be on its way.
+    pub(crate) fn is_draining(&self) -> bool {
+        !self.last.is_empty()
+    }
+
+    /// Whether more may be on its way than what was asked for.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.way.is_full() && self.put_off.is_empty()
+    }
+
+    /// Whether no place is awaited.
+    pub(crate) fn awaits_nothing(&self) -> bool {
+        self.awaited.is_empty() && self.put_off.is_empty() && self.last.is_empty()
+    }
+
+    /// Hands places that are awaited to `look`, which says whether it could look at them, and is told whether
+    /// it may wait for the page ([`Reads::look_at`]): those of a page that has come, and those that were put
+    /// off. With `wait`, waits for a page. False if nothing is awaited.
+    #[cold]
+    pub(crate) fn next(
+        &mut self,
+        wait: bool,
+        mut look: impl FnMut(&mut Self, Awaited, bool) -> Result<bool, PoolError>,
+    ) -> Result<bool, PoolError> {
+        if self.is_waiting() {
+            self.way.hand_over(false);
+            self.land(wait, &mut look)?;
+            self.try_again(&mut look)?;
+            return Ok(true);
+        }
+        let mut alone = self.last.pop();
+        if alone.is_none() {
+            if self.try_again(&mut look)? {
+                return Ok(true);
+            }
+            alone = self.put_off.pop_front();
+        }
+        let Some(awaited) = alone else { return Ok(false) };
+        let is_seen = look(self, awaited, true)?;
+        debug_assert!(is_seen, "who may wait sees the page");
+        Ok(true)
+    }
+
+    /// Looks at the places of a page that has come.
+    fn land(
+        &mut self,
+        wait: bool,
+        look: &mut impl FnMut(&mut Self, Awaited, bool) -> Result<bool, PoolError>,
+    ) -> Result<(), PoolError> {
+        let Some((flight, pin)) = self.way.land(wait) else { return Ok(()) };
+        let mut landed = mem::take(&mut self.landed);
+        let of_flight = self.awaited.extract_if(.., |(of, _)| *of == flight);
+        landed.extend(of_flight.map(|(_, awaited)| awaited));
+        for awaited in landed.drain(..) {
+            if pin.is_err() {
+                // The error is met again by whoever waits for the page.
+                self.last.push(awaited);
+            } else if !look(self, awaited, false)? {
+                self.load(awaited);
+            }
+        }
+        self.landed = landed;
+        Ok(())
+    }
+
+    /// Looks at what was put off, or asks for its pages, as long as the device has room. Whether that has led
+    /// to anything.
+    fn try_again(
+        &mut self,
+        look: &mut impl FnMut(&mut Self, Awaited, bool) -> Result<bool, PoolError>,
+    ) -> Result<bool, PoolError> {
+        let mut is_seen = false;
+        for _ in 0..self.put_off.len() {
+            let Some(awaited) = self.put_off.pop_front() else { break };
+            if look(self, awaited, false)? {
+                is_seen = true;
+            } else if !self.load(awaited) {
+                break;
+            }
+        }
+        if self.is_waiting() {
+            self.way.hand_over(false);
+        }
+        Ok(is_seen || self.is_waiting())
     }
 
     /// Where a page lies, of a translation that expects it nowhere: it is found by the words that were asked
     /// for.
     #[inline(never)]
     fn find(&mut self, place: NodeId) -> Option<PageRef<'p>> {
-        match self.way.visit(self.link(place)) {
+        match self.way.visit(self.link(place.page())) {
             Ok(page) => Some(page.page()),
             Err(Restart) => {
                 // Why it is not there is asked when it is looked at.
@@ -128,17 +261,27 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
         }
     }
 
-    /// What `see` makes of the page of a place, which is here and does not change.
+    /// What `see` makes of a page that is here and does not change.
     #[inline(always)]
-    pub(crate) fn read<R>(
+    pub(crate) fn read_here<R>(
         &mut self,
-        place: NodeId,
+        page: PageNo,
         see: impl FnOnce(PageRef<'_>) -> R,
-    ) -> Result<R, Restart> {
+    ) -> Option<R> {
+        let seen = self.read(page, see);
+        if seen.is_err() {
+            // Why it could not be read is asked for another place.
+            let _ = self.way.blocked();
+        }
+        seen.ok()
+    }
+
+    #[inline(always)]
+    fn read<R>(&mut self, page: PageNo, see: impl FnOnce(PageRef<'_>) -> R) -> Result<R, Restart> {
         if cfg!(polder_one_by_one) {
             return Err(Restart);
         }
-        let page = self.way.visit(self.link(place))?;
+        let page = self.way.visit(self.link(page))?;
         let seen = see(page.page());
         page.validate()?;
         Ok(seen)
@@ -146,59 +289,51 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
 
     #[inline(always)]
     fn look<L: Look>(&mut self, place: NodeId, look: &mut L) -> Result<(), Restart> {
-        let seen = self.read(place, |page| look.see(page, place))?;
+        let seen = self.read(place.page(), |page| look.see(page, place))?;
         if let Some(seen) = seen.map_err(|_| Restart)? {
             look.take(place, seen);
         }
         Ok(())
     }
 
-    /// A place could not be read: its page is asked of the device, or waited for later.
-    #[cold]
-    fn await_page<L: Look>(&mut self, place: NodeId, look: &mut L) {
-        if let Blocked::Missing(page, parent) = self.way.blocked() {
-            self.missing += 1;
-            if self.way.is_full() {
-                self.land_all(look);
-            }
-            if let Loading::Flies(flight) = self.way.load(page, parent) {
-                return self.awaited.push((flight, place));
-            }
-        }
-        self.later.push(place);
-    }
-
-    /// Looks at those whose pages are on their way, as they come.
-    #[cold]
-    fn land_all<L: Look>(&mut self, look: &mut L) {
-        self.way.hand_over(false);
-        while let Some((landed, pin)) = self.way.land(true) {
-            let mut awaited = std::mem::take(&mut self.awaited);
-            awaited.retain(|(flight, place)| {
-                if *flight != landed {
-                    return true;
-                }
-                // An error is met again by whoever waits for the page.
-                if pin.is_err() || self.look(*place, look).is_err() {
-                    self.later.push(*place);
-                }
-                false
-            });
-            self.awaited = awaited;
-        }
-        debug_assert!(self.awaited.is_empty(), "a flight has landed that was not open");
-    }
-
-    /// Looks at a place, for whose page this may wait.
-    #[cold]
-    pub(crate) fn wait_for<L: Look>(
+    /// Looks at a place that was awaited. False if that must wait, and may not.
+    ///
+    /// # Errors
+    /// If it may wait: why the page cannot be loaded, or is none of the index.
+    pub(crate) fn look_at<L: Look>(
         &mut self,
-        place: NodeId,
+        awaited: Awaited,
         look: &mut L,
-    ) -> Result<(), PoolError> {
-        // Why it was not there is no matter.
-        let _ = self.way.blocked();
-        self.look_alone(place, look, L::see_surely)
+        may_wait: bool,
+    ) -> Result<bool, PoolError> {
+        if may_wait {
+            return self.look_alone(awaited.place, look, L::see_surely).map(|()| true);
+        }
+        self.way.set_hint(L::HINT);
+        Ok(self.look(awaited.place, look).is_ok())
+    }
+
+    /// Asks for the page of a place that could not be looked at, or puts that off. False if no other page
+    /// need be asked for now.
+    #[cold]
+    fn load(&mut self, awaited: Awaited) -> bool {
+        match self.way.blocked() {
+            Blocked::Missing(page, parent) => match self.way.load(page, parent) {
+                Loading::Flies(flight) => self.awaited.push((flight, awaited)),
+                Loading::Elsewhere => self.put_off.push_back(awaited),
+                Loading::NotNow => {
+                    self.put_off.push_back(awaited);
+                    return false;
+                }
+            },
+            // MANY-3
+            Blocked::Changed if awaited.conflicts == MOST_CONFLICTS => self.last.push(awaited),
+            Blocked::Changed => {
+                let conflicts = awaited.conflicts + 1;
+                self.put_off.push_back(Awaited { conflicts, ..awaited });
+            }
+        }
+        true
     }
 
     /// Looks at a place as an operation does that has this one alone.
@@ -220,7 +355,7 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
     }
 
     #[inline(always)]
-    fn link(&self, place: NodeId) -> LinkRef<'p> {
-        LinkRef::Id(PageId::new(self.space.id(), place.page()))
+    fn link(&self, page: PageNo) -> LinkRef<'p> {
+        LinkRef::Id(PageId::new(self.space.id(), page))
     }
 }

@@ -6,7 +6,7 @@ use crate::node_id::NodeId;
 /// search it was made.
 #[derive(Debug)]
 pub(crate) struct Visited {
-    /// `search: 24 | node: 40`; a power of two of them.
+    /// `search: 24 | node: 40`; a power of two of them, or none.
     entries: Vec<u64>,
     search: u64,
     count: usize,
@@ -16,19 +16,14 @@ pub(crate) struct Visited {
 const MOST_SEARCHES: u64 = 1 << 24;
 const NODE_BITS: u32 = 40;
 const LEAST_ENTRIES: usize = 1 << 12;
-/// Half a MiB.
-const KEPT_ENTRIES: usize = 1 << 16;
+
+impl Default for Visited {
+    fn default() -> Visited {
+        Visited { entries: Vec::new(), search: 1, count: 0 }
+    }
+}
 
 impl Visited {
-    pub(crate) fn new() -> Visited {
-        Visited { entries: vec![0; LEAST_ENTRIES], search: 1, count: 0 }
-    }
-
-    /// Whether it has as much memory as most searches need.
-    pub(crate) fn is_small(&self) -> bool {
-        self.entries.len() <= KEPT_ENTRIES
-    }
-
     /// How much memory it has.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.entries)
@@ -81,7 +76,7 @@ impl Visited {
     #[cold]
     fn grow(&mut self) {
         let old = std::mem::take(&mut self.entries);
-        self.entries = vec![0; 2 * old.len()];
+        self.entries = vec![0; (2 * old.len()).max(LEAST_ENTRIES)];
         for entry in old {
             if entry >> NODE_BITS == self.search {
                 self.put(entry);
@@ -98,7 +93,7 @@ mod tests {
 
     #[test]
     fn it_is_a_set_that_is_emptied_at_once() {
-        let (mut visited, mut random) = (Visited::new(), fastrand::Rng::with_seed(1));
+        let (mut visited, mut random) = (Visited::default(), fastrand::Rng::with_seed(1));
         for nodes in [1, 10_000, 100, 3] {
             let mut model = HashSet::new();
             visited.clear();

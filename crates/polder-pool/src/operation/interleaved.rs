@@ -93,6 +93,13 @@ impl<'p, T: Translation> Interleaved<'p, T> {
         Interleaved { view, attempt, flights, pages: Vec::new(), parents: Vec::new() }
     }
 
+    /// Says whether the pages that are visited and loaded from here on will be wanted again.
+    #[inline(always)]
+    pub fn set_hint(&mut self, hint: AccessHint) {
+        self.attempt.hint = hint;
+        self.flights.set_hint(hint);
+    }
+
     /// Goes from a link to its page, as [`Space::follow`](crate::Space::follow) does, and waits for
     /// nothing.
     ///

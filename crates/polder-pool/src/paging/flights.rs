@@ -125,11 +125,13 @@ pub(crate) struct Flights<'p, T: Translation> {
     shared: &'p Shared<T>,
     /// So many reads are under way at most, and so many have come back (`FLIGHT-3`).
     most: usize,
+    /// Whether those that begin from here on will be wanted again.
     hint: AccessHint,
     /// Made for the first one. It goes before the faults, also where their end panics: it waits for
     /// what the device has (`FLIGHT-2`).
     queue: Option<Box<dyn RequestQueue + 'p>>,
-    open: Vec<Option<OpenFault<'p, T>>>,
+    /// Each with the hint with which it began.
+    open: Vec<Option<(OpenFault<'p, T>, AccessHint)>>,
     count: usize,
     /// Reads that were pushed since reads were last handed over, and how often it was asked since.
     pushed: usize,
@@ -142,6 +144,12 @@ impl<'p, T: Translation> Flights<'p, T> {
     pub(crate) fn new(shared: &'p Shared<T>, most: usize, hint: AccessHint) -> Flights<'p, T> {
         let (open, done) = (Vec::new(), Vec::new());
         Flights { shared, most, hint, open, count: 0, queue: None, pushed: 0, asked: 0, done }
+    }
+
+    /// Says whether the pages that are loaded from here on will be wanted again.
+    #[inline(always)]
+    pub(crate) fn set_hint(&mut self, hint: AccessHint) {
+        self.hint = hint;
     }
 
     /// How many are open.
@@ -201,7 +209,7 @@ impl<'p, T: Translation> Flights<'p, T> {
             self.open.push(None);
             self.open.len() - 1
         });
-        self.open[number] = Some(open);
+        self.open[number] = Some((open, self.hint));
         self.count += 1;
         waits::count_flights(1);
         queue.push(number as u64, request);
@@ -226,11 +234,11 @@ impl<'p, T: Translation> Flights<'p, T> {
         }
         let (number, read) = self.done.pop()?;
         let number = number as usize;
-        let open = self.open.get_mut(number).and_then(Option::take)?;
+        let (open, hint) = self.open.get_mut(number).and_then(Option::take)?;
         self.count -= 1;
         waits::count_flights(-1);
         let page = open.id();
-        let outcome = open.finish(read.outcome, self.hint).map(|pin| (page, pin));
+        let outcome = open.finish(read.outcome, hint).map(|pin| (page, pin));
         Some(Landed { number, outcome })
     }
 }

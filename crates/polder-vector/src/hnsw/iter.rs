@@ -9,6 +9,7 @@ use super::filtered::By;
 use super::walk::Scratch;
 use crate::element::VectorRef;
 use crate::error::VectorError;
+use crate::lent::Lent;
 use crate::near::Near;
 use crate::node_id::NodeId;
 use crate::search::{Found, Search};
@@ -21,7 +22,7 @@ pub struct NearestIter<'i, T: Translation> {
     /// What is still to be given, at most, and by what.
     search: Search<'i>,
     state: State<'i>,
-    scratch: Box<Scratch>,
+    scratch: Lent<Scratch>,
     given: HashSet<NodeId>,
     ready: VecDeque<Found>,
 }
@@ -79,7 +80,7 @@ impl<T: Translation> HnswIndex<T> {
 
 impl<'i, T: Translation> NearestIter<'i, T> {
     fn new(index: &'i HnswIndex<T>, query: Vector, search: Search<'i>) -> NearestIter<'i, T> {
-        let (state, scratch) = (State::New, Box::new(Scratch::new()));
+        let (state, scratch) = (State::New, Lent::new());
         let (given, ready) = (HashSet::new(), VecDeque::new());
         NearestIter { index, query, search, state, scratch, given, ready }
     }

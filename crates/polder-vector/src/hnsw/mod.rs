@@ -21,8 +21,8 @@
 //!
 //! **A search reads as any reader.** It latches nothing, and reads vectors where they lie; what it has
 //! read of a page counts once that has validated. For the neighbours of a node the state words are asked
-//! for together, then the lines of their vectors, and those that are not resident are read by one
-//! submission and compared in the order in which they come (group prefetch, `calico-2026` 5.1;
+//! for together, then the lines of their vectors, and those that are not resident are read
+//! together and compared in the order in which they come (group prefetch, `calico-2026` 5.1;
 //! `polder_pool::Interleaved`).
 //!
 //! **An insert is one change on the lowest level**: the node with its links, and links to it from the 16
@@ -53,6 +53,7 @@
 //! | `node.rs` | pages of nodes |
 //! | `walk.rs` | going through the graph |
 //! | `search.rs`, `iter.rs` | searches: for the nearest, for all within a distance; one after the other |
+//! | `batch.rs` | many searches, which go on together |
 //! | `filtered.rs`, `sample.rs` | how a search with a filter is done |
 //! | `select.rs` | which of many to link with |
 //! | `entry.rs` | where searches begin |
@@ -63,6 +64,7 @@
 //! | `alone.rs` | what a page tells by itself |
 
 mod alone;
+mod batch;
 mod check;
 mod entry;
 mod exact;
@@ -98,6 +100,7 @@ use crate::error::VectorError;
 use crate::index::VectorIndex;
 use crate::node_id::NodeId;
 use crate::options::{HnswOptions, IndexOptions};
+use crate::queries::Queries;
 use crate::search::{Answer, Search};
 use crate::vectors::{Distances, Vector};
 pub(crate) use alone::{told_by, vectors_in, verify_nodes};
@@ -293,6 +296,14 @@ impl<T: Translation> VectorIndex for HnswIndex<T> {
 
     fn search(&self, query: VectorRef<'_>, search: &Search<'_>) -> Result<Answer, VectorError> {
         HnswIndex::search(self, query, search)
+    }
+
+    fn search_each(
+        &self,
+        queries: &Queries<'_>,
+        search: &Search<'_>,
+    ) -> Result<Vec<(usize, Answer)>, VectorError> {
+        HnswIndex::search_each(self, queries, search)
     }
 
     fn search_exact(

@@ -8,7 +8,7 @@ use super::node::State;
 use super::walk::Walk;
 use crate::element::VectorRef;
 use crate::error::VectorError;
-use crate::near::Near;
+use crate::near::{Near, Nearest};
 use crate::search::{Answer, Found, Search};
 use crate::vectors::Vector;
 
@@ -86,21 +86,27 @@ impl<T: Translation> Walk<'_, '_, T> {
         search: &Search<'_>,
         mut by: Option<&mut By<'_>>,
     ) -> Result<bool, PoolError> {
-        let is_range = search.within < f32::INFINITY;
         let mut width = search.first_width();
-        if !self.begin_search(width, is_range, by.as_deref())? {
+        if !self.begin_search(width, search.is_range(), by.as_deref())? {
             return Ok(true);
         }
         loop {
             if !self.go_on_by(by.as_deref_mut())? {
                 return Ok(false);
             }
-            let is_within = self.found().last().is_some_and(|last| last.distance <= search.within);
-            if !is_range || width >= search.count || !self.nearest().is_full() || !is_within {
+            if !search.wants_more(self.nearest()) {
                 return Ok(true);
             }
             width = width.saturating_mul(2);
             self.nearest().widen(width);
         }
+    }
+}
+
+impl Search<'_> {
+    /// Whether a search for all within a distance keeps more in sight than these.
+    pub(super) fn wants_more(&self, nearest: &Nearest) -> bool {
+        let is_within = || nearest.iter().last().is_some_and(|last| last.distance <= self.within);
+        self.is_range() && nearest.width() < self.count && nearest.is_full() && is_within()
     }
 }

@@ -21,8 +21,9 @@
 //! and Predicate-Agnostic Search Over Vector Embeddings and Structured Data", SIGMOD 2024, their variant for
 //! graphs that were built as without filters).
 
-use std::cell::Cell;
 use std::cmp::Ordering;
+use std::mem;
+use std::thread::LocalKey;
 
 use polder_pool::bytes::PageRef;
 use polder_pool::{AccessHint, PoolError, Translation};
@@ -30,6 +31,7 @@ use polder_pool::{AccessHint, PoolError, Translation};
 use super::meta::Entry;
 use super::node::{NodePage, NodeRef, State};
 use super::{Core, HnswIndex};
+use crate::lent::{Kept, Lent, Memory};
 use crate::near::{Near, Nearest};
 use crate::node_id::NodeId;
 use crate::reads::{Look, Reads};
@@ -38,52 +40,68 @@ use crate::vectors::Vector;
 use crate::visited::Visited;
 
 /// Memory of a search, which the next one of the thread uses again.
+#[derive(Default)]
 pub(super) struct Scratch {
-    visited: Visited,
-    nearest: Nearest,
-    links: Vec<NodeId>,
+    pub(super) visited: Visited,
+    pub(super) nearest: Nearest,
+    pub(super) links: Vec<NodeId>,
     /// Of these nodes it is to be found out whether they match.
     judged: Vec<NodeId>,
     labels: Vec<(NodeId, u64)>,
     /// Nodes that were compared, with their labels.
     seen: Vec<(NodeId, Sight, u64)>,
-    others: Vec<NodeId>,
+    pub(super) others: Vec<NodeId>,
 }
 
 thread_local! {
-    static SCRATCH: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
+    static KEPT: Kept<Scratch> = const { Kept::new() };
+}
+
+impl Memory for Scratch {
+    fn kept() -> &'static LocalKey<Kept<Scratch>> {
+        &KEPT
+    }
+
+    fn bytes(&self) -> usize {
+        self.visited.bytes()
+    }
 }
 
 impl Scratch {
-    pub(super) fn new() -> Scratch {
-        Scratch {
-            visited: Visited::new(),
-            nearest: Nearest::default(),
-            links: Vec::new(),
-            judged: Vec::new(),
-            labels: Vec::new(),
-            seen: Vec::new(),
-            others: Vec::new(),
-        }
+    /// Keeps nothing any more, and from here on the `width` nearest, all else as well with `keeps_all`.
+    pub(super) fn clear(&mut self, width: usize, keeps_all: bool) {
+        self.visited.clear();
+        self.nearest.clear(width, keeps_all);
+        self.links.clear();
     }
 
-    /// Runs `search` with the memory of this thread, or new one where that is in use.
-    fn with<R>(search: impl FnOnce(&mut Scratch) -> R) -> R {
-        let mut scratch = SCRATCH.take().unwrap_or_else(|| Box::new(Scratch::new()));
-        let result = search(&mut scratch);
-        // What a wide search needed is not kept.
-        if scratch.visited.is_small() {
-            SCRATCH.set(Some(scratch));
-        }
-        result
+    /// Reads the links of a node whose page is here. Whether it is.
+    #[inline(always)]
+    pub(super) fn read_links<T: Translation>(
+        &mut self,
+        reads: &mut Reads<'_, '_, T>,
+        node: NodeId,
+        core: &Core,
+        level: u8,
+    ) -> bool {
+        let links = &mut self.links;
+        links.clear();
+        let read = |page: PageRef<'_>| match level {
+            0 => {
+                core.expected(page, node).links(&core.layout, 0, links);
+                true
+            }
+            _ => core.links_in(page, node, level, links).is_ok(),
+        };
+        reads.read_here(node.page(), read) == Some(true)
     }
 }
 
 /// What was seen of a node.
 #[derive(Clone, Copy)]
-struct Sight {
-    distance: f32,
-    state: State,
+pub(super) struct Sight {
+    pub(super) distance: f32,
+    pub(super) state: State,
 }
 
 /// How many nodes were looked at that are near enough, and how many of them match.
@@ -115,7 +133,7 @@ impl<T: Translation> HnswIndex<T> {
         query: &Vector,
         search: impl FnOnce(&mut Walk<'_, 'p, T>) -> Result<R, PoolError>,
     ) -> Result<R, PoolError> {
-        Scratch::with(|scratch| self.walk_with(scratch, query, search))
+        self.walk_with(&mut Lent::<Scratch>::new(), query, search)
     }
 
     /// Runs one search, or goes on with one, with this memory.
@@ -196,10 +214,7 @@ impl<'p, T: Translation> Walk<'_, 'p, T> {
     /// Nothing was seen on a level.
     pub(super) fn clear(&mut self, width: usize, level: u8) {
         self.level = level;
-        let scratch = &mut *self.scratch;
-        scratch.visited.clear();
-        scratch.nearest.clear(width, self.keeps_all);
-        scratch.links.clear();
+        self.scratch.clear(width, self.keeps_all);
     }
 
     /// Goes through the level until the links of the nearest nodes have been read.
@@ -224,25 +239,18 @@ impl<'p, T: Translation> Walk<'_, 'p, T> {
     /// The links of a node that lead to what was not seen.
     fn read_links(&mut self, node: NodeId) -> Result<(), PoolError> {
         let (layout, level) = (&self.core.layout, self.level);
-        let mut links = std::mem::take(&mut self.scratch.links);
-        links.clear();
-        let core = self.core;
-        let is_read = level == 0
-            && self
-                .reads
-                .read(node, |page| core.expected(page, node).links(layout, 0, &mut links))
-                .is_ok();
-        if !is_read {
-            links.clear();
+        if !self.scratch.read_links(&mut self.reads, node, self.core, level) {
+            let mut links = mem::take(&mut self.scratch.links);
             self.index.read_node(node, |nodes, found| {
                 links.clear();
                 if nodes.level() >= level {
                     found.links(layout, level, &mut links);
                 }
             })?;
+            self.scratch.links = links;
         }
-        self.scratch.visited.insert_all(&mut links);
-        self.scratch.links = links;
+        let Scratch { visited, links, .. } = &mut *self.scratch;
+        visited.insert_all(links);
         Ok(())
     }
 
@@ -265,14 +273,29 @@ impl Core {
             true => NodePage::new(page).node(&self.layout, node.slot()),
         }
     }
+
+    /// The links that a node has on this level, if it is there and has it.
+    pub(super) fn links_in(
+        &self,
+        page: PageRef<'_>,
+        node: NodeId,
+        level: u8,
+        links: &mut Vec<NodeId>,
+    ) -> Result<Option<()>, &'static str> {
+        self.node_in(page, node, |nodes, found| {
+            if nodes.level() >= level {
+                found.links(&self.layout, level, links);
+            }
+        })
+    }
 }
 
 /// By what nodes are compared.
 #[derive(Clone, Copy)]
-struct By<'w> {
-    core: &'w Core,
-    query: &'w Vector,
-    level: u8,
+pub(super) struct By<'w> {
+    pub(super) core: &'w Core,
+    pub(super) query: &'w Vector,
+    pub(super) level: u8,
 }
 
 impl By<'_> {
@@ -291,10 +314,10 @@ impl By<'_> {
 }
 
 /// Nodes that become candidates if they are near enough.
-struct Nearer<'w> {
-    by: By<'w>,
-    nearest: &'w mut Nearest,
-    without_leaving: bool,
+pub(super) struct Nearer<'w> {
+    pub(super) by: By<'w>,
+    pub(super) nearest: &'w mut Nearest,
+    pub(super) without_leaving: bool,
 }
 
 impl Look for Nearer<'_> {
@@ -493,19 +516,19 @@ impl<T: Translation> Walk<'_, '_, T> {
         let Some(node) = self.scratch.nearest.take_next() else { return Ok(None) };
         self.read_links(node)?;
         let scratch = &mut *self.scratch;
-        std::mem::swap(&mut scratch.links, &mut scratch.judged);
+        mem::swap(&mut scratch.links, &mut scratch.judged);
         scratch.links.clear();
         let mut judged = scratch.judged.len() as u64;
         self.judge(filter)?;
-        let between = std::mem::take(&mut self.scratch.others);
+        let between = mem::take(&mut self.scratch.others);
         let enough = self.core.options.links;
         for node in &between {
             if self.scratch.links.len() >= enough {
                 break;
             }
-            let matching = std::mem::take(&mut self.scratch.links);
+            let matching = mem::take(&mut self.scratch.links);
             self.read_links(*node)?;
-            self.scratch.judged = std::mem::replace(&mut self.scratch.links, matching);
+            self.scratch.judged = mem::replace(&mut self.scratch.links, matching);
             judged += self.scratch.judged.len() as u64;
             self.judge(filter)?;
         }

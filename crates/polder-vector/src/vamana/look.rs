@@ -24,9 +24,9 @@ pub(super) trait LookAtSlot {
 }
 
 /// Such a look, in the pages of an index.
-pub(super) struct At<'l, L>(pub(super) &'l Layout, pub(super) &'l mut L);
+pub(super) struct AtSlot<'l, L>(pub(super) &'l Layout, pub(super) &'l mut L);
 
-impl<L: LookAtSlot> Look for At<'_, L> {
+impl<L: LookAtSlot> Look for AtSlot<'_, L> {
     type Sight = L::Sight;
     const HINT: AccessHint = L::KIND.hint();
 

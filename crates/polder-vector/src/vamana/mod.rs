@@ -123,6 +123,7 @@ use crate::error::VectorError;
 use crate::index::{Bulk, VectorIndex};
 use crate::node_id::NodeId;
 use crate::options::{IndexOptions, VamanaOptions};
+use crate::queries::Queries;
 use crate::search::{Answer, Search};
 use crate::vectors::{Distances, Vector};
 pub(crate) use alone::{told_by, vectors_in};
@@ -451,12 +452,12 @@ impl<T: Translation> VectorIndex for VamanaIndex<T> {
         VamanaIndex::search(self, query, search)
     }
 
-    fn search_together(
+    fn search_each(
         &self,
-        queries: &[VectorRef<'_>],
+        queries: &Queries<'_>,
         search: &Search<'_>,
-    ) -> Result<Vec<Answer>, VectorError> {
-        VamanaIndex::search_together(self, queries, search)
+    ) -> Result<Vec<(usize, Answer)>, VectorError> {
+        VamanaIndex::search_each(self, queries, search)
     }
 
     fn search_exact(

@@ -51,7 +51,7 @@ pub(super) struct Scratch {
 impl Scratch {
     pub(super) fn new() -> Scratch {
         let (links, expanded) = Default::default();
-        Scratch { visited: Visited::new(), nearest: Nearest::default(), links, expanded }
+        Scratch { visited: Visited::default(), nearest: Nearest::default(), links, expanded }
     }
 }
 

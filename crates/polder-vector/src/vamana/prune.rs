@@ -5,7 +5,7 @@ use polder_pool::{AccessHint, PoolError, Translation};
 
 use super::code::{Code, CodeQuery};
 use super::layout::Kind;
-use super::look::{At, LookAtSlot};
+use super::look::{AtSlot, LookAtSlot};
 use super::slots::{Slot, State};
 use super::{Core, VamanaIndex};
 use crate::metric::Metric;
@@ -124,7 +124,7 @@ impl<T: Translation> VamanaIndex<T> {
     pub(super) fn codes(&self, entries: &[NodeId]) -> Result<Vec<(NodeId, Code)>, PoolError> {
         let mut look = Codes { core: &self.core, codes: Vec::with_capacity(entries.len()) };
         self.space.interleave(AccessHint::Normal, |way| {
-            let mut look = At(&self.core.layout, &mut look);
+            let mut look = AtSlot(&self.core.layout, &mut look);
             Reads::new(&self.space, way).each(entries, &mut look)
         })?;
         Ok(look.codes)

@@ -9,7 +9,7 @@ use polder_structure::levels::root;
 use polder_structure::page::broken;
 
 use super::layout::Kind;
-use super::look::{At, LookAtSlot};
+use super::look::{AtSlot, LookAtSlot};
 use super::meta;
 use super::slots::{Slot, SlotPage, State};
 use super::walk::{Seen, Sought};
@@ -119,7 +119,7 @@ impl<T: Translation> VamanaIndex<T> {
             let places: Vec<NodeId> = nodes.iter().map(|(_, node, ..)| *node).collect();
             let mut look = Exact { core, vector, nodes, near: Vec::with_capacity(nodes.len()) };
             self.space.interleave(AccessHint::Scan, |way| {
-                Reads::new(&self.space, way).each(&places, &mut At(&core.layout, &mut look))
+                Reads::new(&self.space, way).each(&places, &mut AtSlot(&core.layout, &mut look))
             })?;
             for one in look.near {
                 if one.0 <= best.bound() {

@@ -1,25 +1,27 @@
 //! Searches.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
+use std::mem;
 
 use polder_pool::{PoolError, Translation};
+use polder_structure::levels::root;
 
-use super::VamanaIndex;
 use super::filtered::Limit;
 use super::slots::State;
-use super::walk::{About, Expanded, Readers, Sought, Walk};
+use super::walk::{About, Beginning, Expanded, Halt, Sought, Walk};
+use super::{Core, VamanaIndex};
 use crate::best::Best;
 use crate::element::VectorRef;
 use crate::error::VectorError;
 use crate::node_id::NodeId;
+use crate::queries::Queries;
+use crate::reads::{Awaited, Reads};
 use crate::search::{Answer, Found, Search};
+use crate::together::{Searches, Stop, search_together};
 
 /// Of the nodes in sight the farthest part of which one is looked at for whether all are within a distance.
 const FARTHEST: usize = 4;
-/// Searches that go on together where pages must be read.
-const TOGETHER: usize = 16;
-/// Queries that are made ready at once.
-const AT_ONCE: usize = 64;
 
 impl<T: Translation> VamanaIndex<T> {
     /// Vectors near to `query`, nearest first: the `count` nearest of those whose nodes are read, fewer if
@@ -38,90 +40,136 @@ impl<T: Translation> VamanaIndex<T> {
         query: impl Into<VectorRef<'v>>,
         search: &Search<'_>,
     ) -> Result<Answer, VectorError> {
-        let mut answers = self.search_together(&[query.into()], search)?;
-        Ok(answers.pop().unwrap_or_default())
+        let answers = self.search_each(&Queries::new(&[query.into()], 1), search)?;
+        Ok(answers.into_iter().next().map(|(_, answer)| answer).unwrap_or_default())
     }
 
-    /// The same for many, whose searches go on together where pages must be read: one search alone waits for
-    /// a few reads at a time. Gives the answers in the order of the queries.
+    /// The same for as many of these as the thread takes until all are taken; gives the answers, each with the
+    /// number of its query. The searches go on together where pages must be read: one search alone waits for
+    /// a few reads at a time.
     ///
     /// # Errors
     /// Those of [`VamanaIndex::search`], for any of them.
-    pub fn search_together(
+    pub fn search_each(
         &self,
-        queries: &[VectorRef<'_>],
+        queries: &Queries<'_>,
         search: &Search<'_>,
-    ) -> Result<Vec<Answer>, VectorError> {
+    ) -> Result<Vec<(usize, Answer)>, VectorError> {
         search.validate()?;
-        let mut answers = Vec::with_capacity(queries.len());
-        for queries in queries.chunks(AT_ONCE) {
-            let sought = |query: &VectorRef<'_>| -> Result<Sought, VectorError> {
-                Ok(self.core.sought(self.core.distances.vector(*query)?))
-            };
-            let sought = queries.iter().map(sought).collect::<Result<Vec<_>, _>>()?;
-            let mut all = vec![None; queries.len()];
-            self.read_by(|readers| self.search_all(readers, &sought, search, &mut all))?;
-            for (found, sought) in all.into_iter().zip(&sought) {
-                answers.push(match found {
-                    Some(found) => Answer { found, is_exhaustive: false },
-                    None => self.search_codes(sought, search)?,
-                });
-            }
+        let limit = search.filter.map(|filter| self.limit(filter)).transpose()?;
+        let (beginning, fresh, answers) =
+            (self.where_to_begin()?, Beginning::default(), Vec::new());
+        let mut batch =
+            Batch { core: &self.core, beginning, fresh, queries, search, limit, answers };
+        self.read_by(|reads| search_together(reads, &mut batch, queries.together()))?;
+        let mut answers = batch.answers;
+        for (number, answer) in answers.iter_mut().filter(|(_, answer)| answer.is_none()) {
+            let sought = self.core.sought(self.core.distances.vector(queries.get(*number))?);
+            *answer = Some(self.search_codes(&sought, search)?);
         }
-        Ok(answers)
+        Ok(answers
+            .into_iter()
+            .map(|(number, answer)| (number, answer.unwrap_or_default()))
+            .collect())
+    }
+}
+
+/// Searches for many vectors.
+struct Batch<'b> {
+    core: &'b Core,
+    beginning: Beginning,
+    /// Memory for another one.
+    fresh: Beginning,
+    queries: &'b Queries<'b>,
+    search: &'b Search<'b>,
+    /// With what each begins.
+    limit: Option<Limit>,
+    /// None for one that was given up, because to go through all codes costs less.
+    answers: Vec<(usize, Option<Answer>)>,
+}
+
+/// One of them.
+struct One<'b> {
+    number: usize,
+    walk: Walk<'b, Sought>,
+    width: usize,
+    limit: Option<Limit>,
+    /// Whether all that it is to see was seen.
+    is_over: bool,
+}
+
+impl<'b, 'p, T: Translation> Searches<'p, T> for Batch<'b> {
+    type Search = One<'b>;
+
+    fn begin(&mut self, reads: &mut Reads<'_, 'p, T>) -> Result<Option<One<'b>>, VectorError> {
+        // Others may have changed it.
+        let (core, fresh) = (self.core, &mut self.fresh);
+        if reads.read_here(root(), |page| fresh.read(core, page)).is_some() {
+            mem::swap(&mut self.beginning, fresh);
+        }
+        let (limit, width) = (self.limit, self.search.first_width());
+        while let Some((number, query)) = self.queries.take() {
+            if limit.is_some_and(|limit| limit.is_reached(width)) {
+                self.answers.push((number, None));
+                continue;
+            }
+            let sought = core.sought(core.distances.vector(query)?);
+            let mut walk = Walk::new(core, sought, self.search.filter, About::Distances);
+            walk.begin(&self.beginning, width, self.search.is_range());
+            return Ok(Some(One { number, walk, width, limit, is_over: false }));
+        }
+        Ok(None)
     }
 
-    /// What is nearest of the nodes that are read, for each search that is not given up because to go
-    /// through all codes costs less.
-    fn search_all(
-        &self,
-        readers: &mut Readers<'_, '_, T>,
-        sought: &[Sought],
-        search: &Search<'_>,
-        answers: &mut [Option<Vec<Found>>],
-    ) -> Result<(), PoolError> {
-        let (limit, width) =
-            (search.filter.map(|filter| self.limit(filter)).transpose()?, search.first_width());
-        if limit.is_some_and(|limit| limit.is_reached(width)) {
-            return Ok(());
-        }
-        let (mut walks, mut ends): (Vec<Walk<'_>>, Vec<End>) = Default::default();
-        let (mut waiting, mut together) = (sought.iter().enumerate(), 1);
-        loop {
-            while walks.len() < together
-                && let Some((number, sought)) = waiting.next()
-            {
-                let mut walk = Walk::new(sought, search.filter, About::Distances);
-                walk.begin(readers, width, search.is_range())?;
-                walks.push(walk);
-                ends.push(End { number, width, limit });
+    fn go_on(
+        &mut self,
+        one: &mut One<'b>,
+        reads: &mut Reads<'_, 'p, T>,
+    ) -> Result<Stop, PoolError> {
+        while !one.is_over {
+            match one.walk.go_on(reads)? {
+                Halt::Awaits(count) => return Ok(Stop::Awaits(count)),
+                Halt::Judges => return Ok(Stop::Judges),
+                Halt::Step => {}
             }
-            for at in (0..walks.len()).rev() {
-                match ends[at].turn(&mut walks[at], search) {
-                    Turn::GoesOn => continue,
-                    Turn::Ends => answers[ends[at].number] = Some(walks[at].nearest_of(search)),
-                    Turn::IsGivenUp => {}
+            match one.turn(self.search) {
+                Turn::GoesOn => continue,
+                Turn::Ends if self.search.filter.is_some() => {
+                    one.is_over = true;
+                    return Ok(Stop::Judges);
                 }
-                walks.swap_remove(at);
-                ends.swap_remove(at);
+                Turn::Ends => self.answer(one),
+                Turn::IsGivenUp => self.answers.push((one.number, None)),
             }
-            if walks.is_empty() && waiting.len() == 0 {
-                return Ok(());
-            }
-            let before = readers.missing();
-            readers.step(&mut walks)?;
-            // Where all is in memory, several at once only need more of the processor's cache.
-            together = if readers.missing() > before { TOGETHER } else { 1 };
+            break;
+        }
+        Ok(Stop::Ended)
+    }
+
+    fn look(
+        &mut self,
+        one: &mut One<'b>,
+        reads: &mut Reads<'_, 'p, T>,
+        awaited: Awaited,
+        may_wait: bool,
+    ) -> Result<bool, PoolError> {
+        one.walk.look(reads, awaited, may_wait)
+    }
+
+    fn judge(&mut self, one: &mut One<'b>) {
+        match one.is_over {
+            true => self.answer(one),
+            false => one.walk.judge(),
         }
     }
 }
 
-/// Until when one of several searches goes on.
-struct End {
-    /// Which of them it is.
-    number: usize,
-    width: usize,
-    limit: Option<Limit>,
+impl Batch<'_> {
+    /// What a search has found that matches.
+    fn answer(&mut self, one: &One<'_>) {
+        let found = one.walk.nearest_of(self.search);
+        self.answers.push((one.number, Some(Answer { found, is_exhaustive: false })));
+    }
 }
 
 /// What becomes of a search after a step.
@@ -132,8 +180,9 @@ enum Turn {
     IsGivenUp,
 }
 
-impl End {
-    fn turn(&mut self, walk: &mut Walk<'_>, search: &Search<'_>) -> Turn {
+impl One<'_> {
+    fn turn(&mut self, search: &Search<'_>) -> Turn {
+        let walk = &mut self.walk;
         if let Some(done) = walk.done {
             let is_reached = self.limit.as_mut().is_some_and(|limit| {
                 limit.add(done);
@@ -155,7 +204,7 @@ impl End {
     }
 }
 
-impl Walk<'_> {
+impl<Q: Borrow<Sought>> Walk<'_, Q> {
     /// The nearest of the nodes that were read.
     fn nearest_of(&self, search: &Search<'_>) -> Vec<Found> {
         let mut best = Best::new(search);

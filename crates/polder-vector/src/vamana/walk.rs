@@ -16,26 +16,27 @@
 //! NeurIPS 2019, section 3, where codes are kept in memory beside the graph on a disk. Here they are in
 //! pages as everything is, and those that searches come to again and again stay in the pool.)
 //!
-//! Several searches of one thread go on together, step by step: then the nodes of all of them are read
-//! together, where one search alone waits for a few reads at a time. (Entries, most of which are in memory,
-//! are looked at for one search after the other.)
+//! A walk goes on until a page is missing, so that several of one thread go on together (`together.rs`).
 //!
 //! A vector that is being removed is gone through and not found. With a filter what does not match is gone
 //! through as well: labels are in the entries, so that for one that is not expanded no node is read.
 
-use std::cell::RefCell;
+use std::borrow::Borrow;
 use std::mem;
+use std::thread::LocalKey;
 
+use polder_pool::bytes::PageRef;
 use polder_pool::{AccessHint, PoolError, Translation};
 
 use super::code::{CodeQuery, Residual};
 use super::layout::Kind;
-use super::look::{At, LookAtSlot};
+use super::look::{AtSlot, LookAtSlot};
 use super::slots::{Slot, State};
 use super::{Core, VamanaIndex, meta};
+use crate::lent::{Kept, Lent, Memory};
 use crate::near::{Near, Nearest};
 use crate::node_id::NodeId;
-use crate::reads::Reads;
+use crate::reads::{Awaited, Reads};
 use crate::search::Filter;
 use crate::vectors::Vector;
 use crate::visited::Visited;
@@ -43,8 +44,6 @@ use crate::visited::Visited;
 /// Nodes that are expanded together: with more, more reads are under way at once, and more of them turn
 /// out not to have been needed.
 const BEAM: usize = 4;
-/// Bytes of what searches have seen that a thread keeps for its next ones.
-const MOST_KEPT: usize = 1 << 20;
 
 /// A vector that is looked for.
 pub(super) struct Sought {
@@ -100,7 +99,7 @@ pub(super) struct Seen {
 /// Memory of a search, which a later one of the thread uses again.
 #[derive(Default)]
 struct Scratch {
-    visited: Option<Visited>,
+    visited: Visited,
     nearest: Nearest,
     beam: Vec<NodeId>,
     nodes: Vec<NodeId>,
@@ -112,7 +111,17 @@ struct Scratch {
 }
 
 thread_local! {
-    static KEPT: RefCell<Vec<Scratch>> = const { RefCell::new(Vec::new()) };
+    static KEPT: Kept<Scratch> = const { Kept::new() };
+}
+
+impl Memory for Scratch {
+    fn kept() -> &'static LocalKey<Kept<Scratch>> {
+        &KEPT
+    }
+
+    fn bytes(&self) -> usize {
+        self.visited.bytes()
+    }
 }
 
 /// How many entries a step of a walk has seen, and how many of them match.
@@ -123,21 +132,41 @@ pub(super) struct Step {
     pub(super) matching: usize,
 }
 
-/// What a thread reads pages by, for one search or several.
-pub(super) struct Readers<'w, 'p, T: Translation> {
-    index: &'p VamanaIndex<T>,
-    entries: Reads<'w, 'p, T>,
-    nodes: Reads<'w, 'p, T>,
-}
-
 /// One search.
-pub(super) struct Walk<'w> {
-    scratch: Scratch,
-    sought: &'w Sought,
+pub(super) struct Walk<'w, Q: Borrow<Sought>> {
+    core: &'w Core,
+    scratch: Lent<Scratch>,
+    sought: Q,
     filter: Option<&'w dyn Filter>,
     about: About,
+    at: At,
     /// What the last step has done. `None` if everything in sight is expanded.
     pub(super) done: Option<Step>,
+}
+
+/// What of a step is done next.
+#[derive(Debug, Clone, Copy)]
+enum At {
+    /// A few of the nearest are chosen, and their entries are read.
+    Nearest,
+    /// Their nodes are read.
+    Entries,
+    /// The entries are read to which the nodes lead.
+    Nodes,
+    /// What was seen of these is taken over.
+    Links,
+    /// The step has been made.
+    End,
+}
+
+/// Why a walk does not go on.
+pub(super) enum Halt {
+    /// It awaits so many places.
+    Awaits(usize),
+    /// Its filter is to be asked ([`Walk::judge`]).
+    Judges,
+    /// A step has been made ([`Walk::done`]).
+    Step,
 }
 
 /// What is noticed of nodes, beside how far they are.
@@ -151,20 +180,31 @@ pub(super) enum About {
     LinksTo(NodeId),
 }
 
+/// Where searches begin: at the entry of the index, and the seeds.
+#[derive(Default)]
+pub(super) struct Beginning(Vec<NodeId>);
+
+impl Beginning {
+    /// Takes it over from the first page.
+    pub(super) fn read(&mut self, core: &Core, page: PageRef<'_>) {
+        let slots = core.layout.slots(Kind::Codes);
+        let seeds = meta::seeds(page).flat_map(|page| (0..slots).map(move |slot| (page, slot)));
+        self.0.clear();
+        self.0.extend(seeds.filter_map(|(page, slot)| NodeId::new(page, 0, slot)));
+        self.0.extend(meta::entry(page).map(|entry| entry.id));
+    }
+}
+
 impl<T: Translation> VamanaIndex<T> {
     /// Reads pages for searches.
-    pub(super) fn read_by<'p, R>(
-        &'p self,
-        read: impl FnOnce(&mut Readers<'_, 'p, T>) -> Result<R, PoolError>,
-    ) -> Result<R, PoolError> {
-        let space = &self.space;
-        // Nodes are many, and each is seldom come to: their pages leave memory before those of codes.
-        space.interleave(AccessHint::Normal, |often| {
-            space.interleave(AccessHint::Scan, |once| {
-                let (entries, nodes) = (Reads::new(space, often), Reads::new(space, once));
-                read(&mut Readers { index: self, entries, nodes })
-            })
-        })
+    pub(super) fn read_by<'p, R>(&'p self, read: impl FnOnce(&mut Reads<'_, 'p, T>) -> R) -> R {
+        self.space.interleave(AccessHint::Normal, |way| read(&mut Reads::new(&self.space, way)))
+    }
+
+    pub(super) fn where_to_begin(&self) -> Result<Beginning, PoolError> {
+        let mut beginning = Beginning::default();
+        self.beginning(|page| beginning.read(&self.core, page))?;
+        Ok(beginning)
     }
 
     /// The nodes that are read when as many of the nearest are kept in sight as for an insert,
@@ -174,15 +214,19 @@ impl<T: Translation> VamanaIndex<T> {
         sought: &Sought,
         about: About,
     ) -> Result<(Vec<Expanded>, Vec<Vector>), PoolError> {
-        let mut walk = Walk::new(sought, None, about);
-        self.read_by(|readers| {
-            walk.begin(readers, self.core.options.insert_width, false)?;
+        let mut walk = Walk::new(&self.core, sought, None, about);
+        walk.begin(&self.where_to_begin()?, self.core.options.insert_width, false);
+        self.read_by(|reads| -> Result<(), PoolError> {
             while walk.done.is_some() {
-                readers.step(std::slice::from_mut(&mut walk))?;
+                while let Halt::Awaits(_) = walk.go_on(reads)? {
+                    while reads.next(true, |reads, awaited, may_wait| {
+                        walk.look(reads, awaited, may_wait)
+                    })? {}
+                }
             }
             Ok(())
         })?;
-        let Scratch { expanded, vectors, .. } = &mut walk.scratch;
+        let Scratch { expanded, vectors, .. } = &mut *walk.scratch;
         Ok((mem::take(expanded), mem::take(vectors)))
     }
 }
@@ -210,17 +254,21 @@ impl LookAtSlot for Entries<'_> {
 }
 
 /// What is seen of nodes.
-struct Nodes<'n, 'w> {
+struct Nodes<'n> {
     core: &'n Core,
-    /// Each has the entries by which it wants nodes.
-    walks: &'n mut [Walk<'w>],
+    sought: &'n Sought,
+    about: About,
+    /// The entries by which nodes are wanted.
+    seen: &'n mut [Seen],
     /// The links of the node that was seen last.
     fresh: &'n mut Vec<NodeId>,
+    links: &'n mut Vec<NodeId>,
+    expanded: &'n mut Vec<Expanded>,
+    vectors: &'n mut Vec<Vector>,
 }
 
-impl LookAtSlot for Nodes<'_, '_> {
-    /// Which of the walks wanted it, and what it is for that.
-    type Sight = (usize, Expanded, Option<Vector>);
+impl LookAtSlot for Nodes<'_> {
+    type Sight = (Expanded, Option<Vector>);
     const KIND: Kind = Kind::Nodes;
 
     fn see(&mut self, node: NodeId, slot: Slot<'_>) -> Option<Self::Sight> {
@@ -228,138 +276,166 @@ impl LookAtSlot for Nodes<'_, '_> {
         // VAMANA-2
         let entry = slot.partner().filter(|_| slot.state() != State::Free)?;
         let is_it = |wanted: &Seen| wanted.entry == entry && wanted.node == Some(node);
-        // The node is in the list once for each walk that wants it, and each time it is taken for the next one:
-        // `take` clears the wish.
-        let wants = |walk: &Walk<'_>| walk.scratch.seen.iter().any(is_it);
-        let number = self.walks.iter().position(wants)?;
-        let Walk { sought, about, .. } = &self.walks[number];
+        self.seen.iter().find(|wanted| is_it(wanted))?;
         let layout = &self.core.layout;
         slot.links(layout, self.fresh);
-        let leads = matches!(about, About::LinksTo(about) if self.fresh.contains(about));
-        let vector = (*about == About::Vectors).then(|| slot.copy(layout));
+        let leads = matches!(&self.about, About::LinksTo(about) if self.fresh.contains(about));
+        let vector = (self.about == About::Vectors).then(|| slot.copy(layout));
         let expanded = Expanded {
             entry,
             node,
             label: slot.label(),
             state: slot.state(),
-            distance: self.core.distance(&sought.vector, slot),
+            distance: self.core.distance(&self.sought.vector, slot),
             children: slot.children(layout),
             leads,
         };
-        Some((number, expanded, vector))
+        Some((expanded, vector))
     }
 
-    fn take(&mut self, node: NodeId, (number, expanded, vector): Self::Sight) {
-        let scratch = &mut self.walks[number].scratch;
-        let wanted = scratch.seen.iter_mut().filter(|seen| seen.node == Some(node));
+    fn take(&mut self, node: NodeId, (expanded, vector): Self::Sight) {
+        // It is wanted once.
+        let wanted = self.seen.iter_mut().filter(|seen| seen.node == Some(node));
         wanted.for_each(|seen| seen.node = None);
-        scratch.links.append(self.fresh);
-        scratch.expanded.push(expanded);
-        scratch.vectors.extend(vector);
+        self.links.append(self.fresh);
+        self.expanded.push(expanded);
+        self.vectors.extend(vector);
     }
 }
 
-impl<T: Translation> Readers<'_, '_, T> {
-    /// Expands a few of the nearest of each of these walks.
-    pub(super) fn step(&mut self, walks: &mut [Walk<'_>]) -> Result<(), PoolError> {
-        let Some(first) = walks.first_mut() else { return Ok(()) };
-        let (mut nodes, mut fresh) =
-            (mem::take(&mut first.scratch.nodes), mem::take(&mut first.scratch.fresh));
-        nodes.clear();
-        for walk in &mut *walks {
-            walk.choose(self, &mut nodes)?;
-        }
-        let core = &*self.index.core;
-        let mut look = Nodes { core, walks, fresh: &mut fresh };
-        self.nodes.each(&nodes, &mut At(&core.layout, &mut look))?;
-        for walk in &mut *walks {
-            if let Some(Step { expanded, .. }) = walk.done {
-                let step = walk.look_at_links(self)?;
-                walk.done = Some(Step { expanded, ..step });
-            }
-        }
-        (walks[0].scratch.nodes, walks[0].scratch.fresh) = (nodes, fresh);
-        Ok(())
-    }
-
-    /// How many pages of nodes had to be read so far.
-    pub(super) fn missing(&self) -> usize {
-        self.nodes.missing()
-    }
-}
-
-impl<'w> Walk<'w> {
+impl<'w, Q: Borrow<Sought>> Walk<'w, Q> {
     pub(super) fn new(
-        sought: &'w Sought,
+        core: &'w Core,
+        sought: Q,
         filter: Option<&'w dyn Filter>,
         about: About,
-    ) -> Walk<'w> {
-        let scratch = KEPT.with_borrow_mut(Vec::pop).unwrap_or_default();
-        Walk { scratch, sought, filter, about, done: None }
+    ) -> Walk<'w, Q> {
+        let scratch = Lent::new();
+        Walk { core, scratch, sought, filter, about, at: At::Nearest, done: None }
     }
 
     /// Begins at the entry and the seeds, to keep so many in sight; with `keeps_all` also what is not among
-    /// the nearest, for later.
-    pub(super) fn begin<T: Translation>(
-        &mut self,
-        readers: &mut Readers<'_, '_, T>,
-        width: usize,
-        keeps_all: bool,
-    ) -> Result<(), PoolError> {
-        let scratch = &mut self.scratch;
-        scratch.visited.get_or_insert_with(Visited::new).clear();
+    /// the nearest, for later. That is the first step.
+    pub(super) fn begin(&mut self, beginning: &Beginning, width: usize, keeps_all: bool) {
+        let scratch = &mut *self.scratch;
+        scratch.visited.clear();
         scratch.nearest.clear(width, keeps_all);
         scratch.expanded.clear();
         scratch.vectors.clear();
-        let links = &mut scratch.links;
-        let slots = readers.index.core.layout.slots(Kind::Codes);
-        let entry = readers.index.beginning(|page| {
-            let seeds = meta::seeds(page).flat_map(|page| (0..slots).map(move |slot| (page, slot)));
-            links.clear();
-            links.extend(seeds.filter_map(|(page, slot)| NodeId::new(page, 0, slot)));
-        })?;
-        links.extend(entry.map(|entry| entry.id));
-        self.done = Some(self.look_at_links(readers)?);
-        Ok(())
+        scratch.links.clear();
+        scratch.links.extend(&beginning.0);
+        (self.at, self.done) = (At::Nodes, Some(Step::default()));
     }
 
-    /// Chooses a few of the nearest, and adds their nodes to these.
-    fn choose<T: Translation>(
+    /// Goes on with a step, or begins one, if nothing is awaited.
+    pub(super) fn go_on<T: Translation>(
         &mut self,
-        readers: &mut Readers<'_, '_, T>,
-        nodes: &mut Vec<NodeId>,
-    ) -> Result<(), PoolError> {
-        let Scratch { nearest, beam, links, seen, .. } = &mut self.scratch;
+        reads: &mut Reads<'_, '_, T>,
+    ) -> Result<Halt, PoolError> {
+        loop {
+            let awaited = match self.at {
+                At::Nearest => {
+                    self.at = At::Entries;
+                    self.ask_for_entries(reads)?
+                }
+                At::Entries => {
+                    self.at = At::Nodes;
+                    self.ask_for_nodes(reads)?
+                }
+                At::Nodes => {
+                    self.at = At::Links;
+                    self.ask_for_links(reads)?
+                }
+                At::Links if self.filter.is_some() => return Ok(Halt::Judges),
+                At::Links => {
+                    self.judge();
+                    0
+                }
+                At::End => {
+                    self.at = At::Nearest;
+                    return Ok(Halt::Step);
+                }
+            };
+            if awaited > 0 {
+                return Ok(Halt::Awaits(awaited));
+            }
+        }
+    }
+
+    /// Chooses a few of the nearest, and looks at their entries.
+    fn ask_for_entries<T: Translation>(
+        &mut self,
+        reads: &mut Reads<'_, '_, T>,
+    ) -> Result<usize, PoolError> {
+        let Scratch { nearest, beam, links, seen, .. } = &mut *self.scratch;
         links.clear();
         seen.clear();
         beam.clear();
         beam.extend((0..BEAM).map_while(|_| nearest.take_next()));
         if beam.is_empty() {
-            self.done = None;
-            return Ok(());
+            (self.at, self.done) = (At::End, None);
+            return Ok(0);
         }
-        let core = &*readers.index.core;
-        let mut look = Entries { core, sought: self.sought, seen };
-        readers.entries.each(beam, &mut At(&core.layout, &mut look))?;
-        let before = nodes.len();
-        nodes.extend(seen.iter().filter_map(|seen| seen.node));
-        self.done = Some(Step { expanded: nodes.len() - before, ..Step::default() });
-        Ok(())
+        let mut look = Entries { core: self.core, sought: self.sought.borrow(), seen };
+        reads.ask(beam, &mut AtSlot(&self.core.layout, &mut look))
     }
 
-    /// Estimates how far those are to which links lead that were not seen.
-    fn look_at_links<T: Translation>(
+    /// Looks at the nodes of entries.
+    fn ask_for_nodes<T: Translation>(
         &mut self,
-        readers: &mut Readers<'_, '_, T>,
-    ) -> Result<Step, PoolError> {
-        let Scratch { visited, nearest, links, seen, .. } = &mut self.scratch;
-        visited.get_or_insert_with(Visited::new).insert_all(links);
+        reads: &mut Reads<'_, '_, T>,
+    ) -> Result<usize, PoolError> {
+        let mut nodes = mem::take(&mut self.scratch.nodes);
+        nodes.clear();
+        nodes.extend(self.scratch.seen.iter().filter_map(|seen| seen.node));
+        self.done = Some(Step { expanded: nodes.len(), ..Step::default() });
+        let core = self.core;
+        let layout = &core.layout;
+        let awaited = reads.ask(&nodes, &mut AtSlot(layout, &mut self.nodes()));
+        self.scratch.nodes = nodes;
+        awaited
+    }
+
+    /// Looks at the entries to which links lead that were not seen.
+    fn ask_for_links<T: Translation>(
+        &mut self,
+        reads: &mut Reads<'_, '_, T>,
+    ) -> Result<usize, PoolError> {
+        let Scratch { visited, links, seen, .. } = &mut *self.scratch;
+        visited.insert_all(links);
         seen.clear();
-        let core = &*readers.index.core;
-        let mut look = Entries { core, sought: self.sought, seen };
-        readers.entries.each(links, &mut At(&core.layout, &mut look))?;
-        let mut step = Step { seen: seen.len(), ..Step::default() };
-        // No page is on its way (MANY-4).
+        let mut look = Entries { core: self.core, sought: self.sought.borrow(), seen };
+        reads.ask(links, &mut AtSlot(&self.core.layout, &mut look))
+    }
+
+    fn nodes(&mut self) -> Nodes<'_> {
+        let Scratch { seen, fresh, links, expanded, vectors, .. } = &mut *self.scratch;
+        let (core, sought, about) = (self.core, self.sought.borrow(), self.about);
+        Nodes { core, sought, about, seen, fresh, links, expanded, vectors }
+    }
+
+    /// Looks at what was awaited.
+    pub(super) fn look<T: Translation>(
+        &mut self,
+        reads: &mut Reads<'_, '_, T>,
+        awaited: Awaited,
+        may_wait: bool,
+    ) -> Result<bool, PoolError> {
+        let core = self.core;
+        let layout = &core.layout;
+        if let At::Nodes = self.at {
+            return reads.look_at(awaited, &mut AtSlot(layout, &mut self.nodes()), may_wait);
+        }
+        let seen = &mut self.scratch.seen;
+        let mut look = Entries { core: self.core, sought: self.sought.borrow(), seen };
+        reads.look_at(awaited, &mut AtSlot(layout, &mut look), may_wait)
+    }
+
+    /// Takes over what was seen. With a filter no page may be on its way (`MANY-4`).
+    pub(super) fn judge(&mut self) {
+        let Scratch { nearest, seen, .. } = &mut *self.scratch;
+        let step = self.done.get_or_insert_default();
+        step.seen = seen.len();
         for Seen { entry, label, state, estimate, .. } in &*seen {
             let is_match = self.filter.is_none_or(|filter| filter.matches(*label));
             step.matching += usize::from(is_match);
@@ -370,7 +446,7 @@ impl<'w> Walk<'w> {
                 nearest.insert(near, is_match && *state == State::Live);
             }
         }
-        Ok(step)
+        self.at = At::End;
     }
 
     /// What is in sight.
@@ -381,19 +457,5 @@ impl<'w> Walk<'w> {
     /// The nodes that were read, in no order.
     pub(super) fn expanded(&self) -> &[Expanded] {
         &self.scratch.expanded
-    }
-}
-
-impl Drop for Walk<'_> {
-    fn drop(&mut self) {
-        let scratch = mem::take(&mut self.scratch);
-        let bytes = |scratch: &Scratch| scratch.visited.as_ref().map_or(0, Visited::bytes);
-        // When the thread ends, nothing is kept.
-        let _ = KEPT.try_with(|kept| {
-            let mut kept = kept.borrow_mut();
-            if kept.iter().map(bytes).sum::<usize>() + bytes(&scratch) <= MOST_KEPT {
-                kept.push(scratch);
-            }
-        });
     }
 }

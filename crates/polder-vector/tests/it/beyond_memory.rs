@@ -2,6 +2,7 @@
 //! once, and a device that fails is said to have failed, and no more.
 
 use std::collections::BTreeSet;
+use std::thread;
 use std::time::Duration;
 
 use polder_format::PageSize;
@@ -12,7 +13,7 @@ use polder_pool::{
 use polder_testkit::effort::steps;
 use polder_testkit::pools::{config, disk, is_of_device, tight};
 use polder_testkit::{Errno, FaultPlan, Operation, Random, SimDisk, When, test_with};
-use polder_vector::{Answer, Search, VectorError, VectorIndex, VectorRef};
+use polder_vector::{Answer, Queries, Search, VectorError, VectorIndex, VectorRef, search_many};
 
 use crate::support::*;
 
@@ -68,7 +69,7 @@ fn finds<F: Family, T: Translation>() {
 /// Searches of one thread that go on together find what each finds alone, with a filter and for all within
 /// a distance as well.
 fn together<F: Family>() {
-    let Prepared { image, file, .. } = prepared::<F>();
+    let Prepared { image, file, model } = prepared::<F>();
     let disk = SimDisk::from_image(&image, FaultPlan::new(1).delay(0.3, Duration::ZERO));
     let pool = open_pool::<Array>(&disk, &tight::<Array>(PageSize::MIN, file));
     let index = F::Of::<Array>::opened(pool.open_space(SPACE).unwrap());
@@ -77,23 +78,99 @@ fn together<F: Family>() {
     let queries: Vec<_> = queries.iter().map(VectorRef::from).collect();
     let plain = Search::new(10, F::WIDTH);
     let (many, few) = (|label: u64| !label.is_multiple_of(3), |label: u64| label < 12);
+    // It waits for pages: while some are on their way for the searches, that would be refused.
+    let by_vector = |label: u64| {
+        let (node, vector) = &model[&label];
+        assert_eq!(get::<f32>(&index, label, *node).as_ref(), Some(vector));
+        vector[0] > 0.02
+    };
     let alone = |search| -> Vec<Answer> {
         queries.iter().map(|query| VectorIndex::search(&index, *query, &search).unwrap()).collect()
     };
     let middle = alone(plain)[0].found[5].distance;
     let within = Search::new(1000, 10).within(middle);
-    for search in [plain, plain.filter(&many), plain.filter(&few), within, within.filter(&many)] {
-        assert_eq!(index.search_together(&queries, &search).unwrap(), alone(search));
+    let filtered = [plain.filter(&many), plain.filter(&few), plain.filter(&by_vector)];
+    for search in filtered.into_iter().chain([plain, within, within.filter(&many)]) {
+        assert_eq!(search_many(&index, &queries, &search, 1).unwrap(), alone(search));
+        assert_eq!(search_many(&index, &queries, &search, 3).unwrap(), alone(search));
     }
+    let none = Search { count: 0, ..plain };
+    assert!(alone(none).iter().eq(&vec![Answer::default(); queries.len()]));
+    assert_eq!(search_many(&index, &queries, &none, 1).unwrap(), alone(none));
     let reads = pool.stats().device_reads;
     assert!(reads > 2000, "{reads} reads: the pool is not too small for the index");
     // One thread has more reads under way the more frames there are.
     let disk = SimDisk::from_image(&image, FaultPlan::new(1).delay(0.3, Duration::ZERO));
     let pool = open_pool::<Array>(&disk, &config(16, PageSize::MIN, file));
     let index = F::Of::<Array>::opened(pool.open_space(SPACE).unwrap());
-    index.search_together(&queries, &plain).unwrap();
+    search_many(&index, &queries, &plain, 1).unwrap();
     let together = disk.counts().most_queued;
     assert!(together >= F::READS_TOGETHER, "at most {together} reads were under way");
+}
+
+/// A thread that has one read under way at most makes many searches, of which several want the same pages.
+fn one_read_at_once<F: Family>() {
+    let Prepared { image, file, .. } = prepared::<F>();
+    let disk = SimDisk::from_image(&image, FaultPlan::new(1));
+    let pool = open_pool::<Array>(&disk, &tight::<Array>(PageSize::MIN, file));
+    let index = F::Of::<Array>::opened(pool.open_space(SPACE).unwrap());
+    let mut random = Random::new(9);
+    let vectors: Vec<_> = (0..6).map(|_| vector(&mut random, DIMENSIONS)).collect();
+    let queries: Vec<_> = vectors.iter().chain(&vectors).map(VectorRef::from).collect();
+    let odd = |label: u64| label % 2 == 1;
+    for search in [Search::new(10, F::WIDTH), Search::new(10, F::WIDTH).filter(&odd)] {
+        let found = search_many(&index, &queries, &search, 1).unwrap();
+        assert_eq!(found[..6], found[6..]);
+        for (query, answer) in queries.iter().zip(found) {
+            assert_eq!(VectorIndex::search(&index, *query, &search).unwrap(), answer);
+        }
+    }
+}
+
+/// What two threads meet at once, who answer the queries of one call: each is answered once, also by an index
+/// in which nothing is.
+fn each_query_is_answered_once<F: Family>() {
+    let disk = disk();
+    let (_pool, index) = new_small::<F, Array>(&disk, PageSize::MIN, l2(8), 2);
+    let mut random = Random::new(10);
+    let vectors: Vec<_> = (0..100).map(|_| vector(&mut random, 8)).collect();
+    let all: Vec<_> = vectors.iter().map(VectorRef::from).collect();
+    for round in 0..2 {
+        let queries = Queries::new(&all, 3);
+        let answered: Vec<(usize, Answer)> = thread::scope(|scope| {
+            let search = || index.search_each(&queries, &Search::new(1, F::WIDTH)).unwrap();
+            let threads: Vec<_> = (0..3).map(|_| scope.spawn(search)).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        let found = |answer: &Answer| answer.found.first().map(|one| one.label as usize);
+        let numbers: BTreeSet<usize> = answered.iter().map(|(number, _)| *number).collect();
+        assert!(numbers.into_iter().eq(0..100) && answered.len() == 100);
+        for (number, answer) in &answered {
+            assert_eq!(found(answer), (round == 1).then_some(*number));
+        }
+        (0..).zip(&vectors).for_each(|(label, vector)| {
+            insert(&index, label, vector);
+        });
+    }
+}
+
+/// A page that is damaged ends the searches of a call soon, and not when all others have been made.
+fn an_error_is_told_soon<F: Family>() {
+    let Prepared { mut image, file, .. } = prepared::<F>();
+    let middle = image.len() / 2;
+    image[middle] ^= 1;
+    let disk = SimDisk::from_image(&image, FaultPlan::new(1).delay(0.3, Duration::ZERO));
+    let pool = open_pool::<Array>(&disk, &config(1, PageSize::MIN, file));
+    let index = F::Of::<Array>::opened(pool.open_space(SPACE).unwrap());
+    let mut random = Random::new(11);
+    let vectors: Vec<_> = (0..1000).map(|_| vector(&mut random, DIMENSIONS)).collect();
+    let all: Vec<_> = vectors.iter().map(VectorRef::from).collect();
+    let queries = Queries::new(&all, 1);
+    let error = index.search_each(&queries, &Search::new(10, F::WIDTH)).map(drop).unwrap_err();
+    let is_damage = |error: &PoolError| matches!(error, PoolError::Corrupt { .. });
+    assert!(matches!(&error, VectorError::Pool(error) if is_damage(error)), "{error:?}");
+    let next = queries.take().map(|(number, _)| number).unwrap();
+    assert!(next < 40, "{next} searches were begun");
 }
 
 /// Runs operations under a plan. What was acknowledged stays, also when the device is well again; what
@@ -111,13 +188,13 @@ fn survive<F: Family>(prepared: &Prepared, plan: FaultPlan, ops: u64, seed: u64)
         let query = vector(&mut random, DIMENSIONS);
         let error = match random.below(3) {
             0 => {
-                let other = vector(&mut random, DIMENSIONS);
-                let queries = [&query, &other].map(VectorRef::from);
+                let others = [(); 5].map(|()| vector(&mut random, DIMENSIONS));
+                let queries: Vec<_> = others.iter().chain([&query]).map(VectorRef::from).collect();
                 let once = |Answer { found, .. }: Answer| {
                     let labels: BTreeSet<u64> = labels(&found).into_iter().collect();
                     assert_eq!(labels.len(), found.len(), "{plan:?}: something twice");
                 };
-                let answers = index.search_together(&queries, &Search::new(10, F::WIDTH));
+                let answers = search_many(&index, &queries, &Search::new(10, F::WIDTH), 1);
                 answers.map(|answers| answers.into_iter().for_each(once)).err()
             }
             1 => {
@@ -224,6 +301,21 @@ macro_rules! tests_of {
             #[test]
             fn together() {
                 super::together::<$family>();
+            }
+
+            #[test]
+            fn one_read_at_once() {
+                super::one_read_at_once::<$family>();
+            }
+
+            #[test]
+            fn each_query_is_answered_once() {
+                super::each_query_is_answered_once::<$family>();
+            }
+
+            #[test]
+            fn an_error_is_told_soon() {
+                super::an_error_is_told_soon::<$family>();
             }
 
             #[test]

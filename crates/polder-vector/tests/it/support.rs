@@ -146,6 +146,8 @@ impl Family for Graphs {
     const WIDTH: usize = 60;
     const LEVELS: u8 = 2;
     const MEETS_READS: bool = false;
+    // A search alone reads no more than the nodes to which one links.
+    const READS_TOGETHER: u64 = 40;
 }
 
 pub struct Lists;

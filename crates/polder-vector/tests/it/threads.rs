@@ -10,7 +10,7 @@ use polder_testkit::effort::steps;
 use polder_testkit::pools::disk;
 use polder_testkit::{Random, if_built};
 
-use polder_vector::VectorIndex;
+use polder_vector::{Answer, Search, VectorIndex, VectorRef, search_many};
 
 use crate::support::*;
 
@@ -27,9 +27,14 @@ fn all_at_once<F: Family, T: Translation>() {
         let searching = scope.spawn(move || {
             let mut random = Random::new(99);
             while !ended.load(Ordering::Relaxed) {
-                let query = vector(&mut random, DIMENSIONS);
-                let found = search(index, &query, 20, 40);
-                assert!(found.windows(2).all(|pair| pair[0].distance <= pair[1].distance));
+                // One alone, and many that go on together.
+                let many = if random.chance(0.5) { 1 } else { 20 };
+                let queries: Vec<_> = (0..many).map(|_| vector(&mut random, DIMENSIONS)).collect();
+                let queries: Vec<_> = queries.iter().map(VectorRef::from).collect();
+                let found = search_many(index, &queries, &Search::new(20, 40), 1).unwrap();
+                for Answer { found, .. } in found {
+                    assert!(found.windows(2).all(|pair| pair[0].distance <= pair[1].distance));
+                }
             }
         });
         let threads: Vec<_> = (0..THREADS)

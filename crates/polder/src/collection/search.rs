@@ -212,7 +212,7 @@ impl Collection {
     }
 
     /// The same for many, by so many threads. Gives what is found in the order of the queries. Where vectors
-    /// must be read from a device, a graph that is steered by codes reads for several queries at once.
+    /// must be read from a device, a graph reads for several queries at once.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
