@@ -5,7 +5,7 @@ use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::thread::LocalKey;
 
-/// Bytes that a thread keeps at most, of each kind: what wide searches needed is not kept.
+/// Bytes that a thread keeps at most, about, of each kind: what wide searches needed is not kept.
 const MOST_KEPT: usize = 1 << 20;
 
 /// What a search needs memory for.
@@ -13,7 +13,7 @@ pub(crate) trait Memory: Default + 'static {
     /// What this thread keeps of it.
     fn kept() -> &'static LocalKey<Kept<Self>>;
 
-    /// How much memory it has.
+    /// How many bytes its largest part has.
     fn bytes(&self) -> usize;
 }
 

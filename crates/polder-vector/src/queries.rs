@@ -6,7 +6,6 @@ use crate::element::VectorRef;
 use crate::together::MOST;
 
 /// Vectors that several threads look for: each takes the next one that none has taken.
-#[derive(Debug)]
 ///
 /// ```
 /// use polder_vector::{Queries, VectorRef};
@@ -18,6 +17,7 @@ use crate::together::MOST;
 /// assert_eq!(queries.take().map(|(number, _)| number), Some(1));
 /// assert!(queries.take().is_none());
 /// ```
+#[derive(Debug)]
 pub struct Queries<'q> {
     vectors: &'q [VectorRef<'q>],
     /// So many threads take them.
@@ -31,23 +31,15 @@ impl<'q> Queries<'q> {
         Queries { vectors, threads: threads.max(1), next: AtomicUsize::new(0) }
     }
 
-    /// Searches that go on together in one thread at most: with fewer queries, each thread has its share.
+    /// Searches that go on together in one thread at most: with few queries, each thread has some.
     pub(crate) fn together(&self) -> usize {
-        self.vectors.len().div_ceil(self.threads).clamp(1, MOST)
+        (self.vectors.len() / self.threads).clamp(1, MOST)
     }
 
     /// Takes the next one; gives which one it is as well.
     pub fn take(&self) -> Option<(usize, VectorRef<'q>)> {
         let number = self.next.fetch_add(1, Relaxed);
         Some((number, *self.vectors.get(number)?))
-    }
-
-    /// One of them.
-    ///
-    /// # Panics
-    /// If there is none of this number.
-    pub(crate) fn get(&self, number: usize) -> VectorRef<'q> {
-        self.vectors[number]
     }
 
     /// Whether all are taken.

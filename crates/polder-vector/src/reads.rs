@@ -61,8 +61,8 @@ pub(crate) struct Reads<'r, 'p, T: Translation> {
     search: usize,
     /// Places whose pages are on their way, each with its flight.
     awaited: Vec<(usize, Awaited)>,
-    /// Places that are tried again when a page has come: the device had no room, or another thread has the
-    /// page.
+    /// Places that are tried again when a page has come: the device had no room, or another thread loads the
+    /// page or changes it.
     put_off: VecDeque<Awaited>,
     /// Places that are waited for when no page is on its way (`MANY-4`).
     last: Vec<Awaited>,
@@ -76,7 +76,7 @@ pub(crate) struct Awaited {
     /// Which search.
     pub(crate) search: usize,
     pub(crate) place: NodeId,
-    /// How often its page was changing.
+    /// How often its page was changing, or could not be asked for.
     conflicts: u8,
 }
 
@@ -178,7 +178,8 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
 
     /// Hands places that are awaited to `look`, which says whether it could look at them, and is told whether
     /// it may wait for the page ([`Reads::look_at`]): those of a page that has come, and those that were put
-    /// off. With `wait`, waits for a page. False if nothing is awaited.
+    /// off. With `wait`, waits for a page, and sees to that one; else to all that have come, and the device is
+    /// handed all that was asked for. False if nothing is awaited.
     #[cold]
     pub(crate) fn next(
         &mut self,
@@ -186,11 +187,21 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
         mut look: impl FnMut(&mut Self, Awaited, bool) -> Result<bool, PoolError>,
     ) -> Result<bool, PoolError> {
         if self.is_waiting() {
-            self.way.hand_over(false);
+            match wait {
+                true => self.way.hand_over(false),
+                false => self.way.hand_over_all(),
+            }
             self.land(wait, &mut look)?;
-            self.try_again(&mut look)?;
+            while !wait && self.way.has_come() {
+                self.land(false, &mut look)?;
+            }
+            // TOGETHER-2
+            if !self.is_draining() {
+                self.try_again(&mut look)?;
+            }
             return Ok(true);
         }
+        debug_assert!(wait, "no page is on its way");
         let mut alone = self.last.pop();
         if alone.is_none() {
             if self.try_again(&mut look)? {
@@ -321,19 +332,30 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
             Blocked::Missing(page, parent) => match self.way.load(page, parent) {
                 Loading::Flies(flight) => self.awaited.push((flight, awaited)),
                 Loading::Elsewhere => self.put_off.push_back(awaited),
-                Loading::NotNow => {
+                Loading::NotNow if self.way.is_full() => {
                     self.put_off.push_back(awaited);
                     return false;
                 }
+                // There is no frame, or it is not known where the page lies.
+                Loading::NotNow => {
+                    self.put_off_again(awaited);
+                    return false;
+                }
             },
-            // MANY-3
-            Blocked::Changed if awaited.conflicts == MOST_CONFLICTS => self.last.push(awaited),
-            Blocked::Changed => {
+            Blocked::Changed => self.put_off_again(awaited),
+        }
+        true
+    }
+
+    /// A place could not be looked at for a reason that will pass, or not: then it is waited for (`MANY-3`).
+    fn put_off_again(&mut self, awaited: Awaited) {
+        match awaited.conflicts == MOST_CONFLICTS {
+            true => self.last.push(awaited),
+            false => {
                 let conflicts = awaited.conflicts + 1;
                 self.put_off.push_back(Awaited { conflicts, ..awaited });
             }
         }
-        true
     }
 
     /// Looks at a place as an operation does that has this one alone.

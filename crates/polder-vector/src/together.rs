@@ -14,9 +14,9 @@
 //!   '------------------'      no page is on its way for any of them, and the filter was asked
 //! ```
 //!
-//! What is ready goes on. If nothing is, another search begins, as long as the device has room for what it will
-//! ask; but first it is seen to what has come, if the one that began last has ended without a page that was
-//! missing. So pages that are on their way do not wait for searches that go on in memory; and where all is in
+//! What is ready goes on. If nothing is, another search begins, as long as pages are on their way and the device
+//! has room for more, or if there is no other search; but first what was asked for is handed over, and it is
+//! seen to what has come, if the search that went on last has asked for nothing. So pages that are on their way do not wait for searches that go on in memory; and where all is in
 //! memory, one search is made after the other, and they do not compete for the processor's cache.
 //!
 //! * `TOGETHER-1` A search awaits as many places as [`Reads`] has of it in its lists. So it goes on when the
@@ -48,7 +48,7 @@ pub(crate) trait Searches<'p, T: Translation> {
     /// One that is under way.
     type Search;
 
-    /// Begins the next one, if there is one. It must not wait.
+    /// Begins the next one, if there is one. It must not wait while pages are on their way.
     fn begin(&mut self, reads: &mut Reads<'_, 'p, T>) -> Result<Option<Self::Search>, VectorError>;
 
     /// Goes on with one that awaits nothing.
@@ -67,8 +67,8 @@ pub(crate) trait Searches<'p, T: Translation> {
         may_wait: bool,
     ) -> Result<bool, PoolError>;
 
-    /// Asks the filter of a search about what it has seen. No page is on its way.
-    fn judge(&mut self, search: &mut Self::Search);
+    /// Asks the filter of a search about what it has seen. No page is on its way, so that this may wait.
+    fn judge(&mut self, search: &mut Self::Search) -> Result<(), VectorError>;
 }
 
 /// A search, and how many places it awaits.
@@ -150,7 +150,9 @@ pub(crate) fn search_together<'p, T: Translation, S: Searches<'p, T>>(
             return Ok(());
         }
         for number in judging.drain(..) {
-            running[number].iter_mut().for_each(|one| searches.judge(&mut one.search));
+            if let Some(one) = &mut running[number] {
+                searches.judge(&mut one.search)?;
+            }
             ready.push(number);
         }
     }

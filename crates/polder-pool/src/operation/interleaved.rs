@@ -169,6 +169,11 @@ impl<'p, T: Translation> Interleaved<'p, T> {
         self.flights.hand_over(wait);
     }
 
+    /// Hands the device all that was begun, and finds out what has come back.
+    pub fn hand_over_all(&mut self) {
+        self.flights.reap(false);
+    }
+
     /// Begins to load a page that was missing below `parent`, unless one of the flights does.
     pub fn load(&mut self, page: PageNo, parent: Option<Optimistic<'p>>) -> Loading {
         if let Some(flight) = self.pages.iter().position(|loads| *loads == Some(page)) {

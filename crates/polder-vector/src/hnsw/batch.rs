@@ -42,8 +42,8 @@ impl<T: Translation> HnswIndex<T> {
             return Ok(answers);
         }
         search.validate()?;
-        let entry = self.entry()?;
-        let mut batch = Batch { core: &self.core, entry, queries, search, answers };
+        let (index, core, entry) = (self, &*self.core, self.entry()?);
+        let mut batch = Batch { index, core, entry, queries, search, answers };
         self.space.interleave(AccessHint::Normal, |way| {
             let reads = &mut Reads::new(&self.space, way);
             search_together(reads, &mut batch, queries.together())
@@ -53,7 +53,8 @@ impl<T: Translation> HnswIndex<T> {
 }
 
 /// All of them.
-struct Batch<'b> {
+struct Batch<'b, T: Translation> {
+    index: &'b HnswIndex<T>,
     core: &'b Core,
     entry: Option<Entry>,
     queries: &'b Queries<'b>,
@@ -97,12 +98,16 @@ enum At {
     Labels,
 }
 
-impl<'p, T: Translation> Searches<'p, T> for Batch<'_> {
+impl<'p, T: Translation> Searches<'p, T> for Batch<'_, T> {
     type Search = One;
 
     fn begin(&mut self, reads: &mut Reads<'_, 'p, T>) -> Result<Option<One>, VectorError> {
-        // Others may have changed it.
-        self.entry = reads.read_here(root(), meta::entry).unwrap_or(self.entry);
+        // Others may have changed it. What it was leads to the graph as well.
+        match reads.read_here(root(), meta::entry) {
+            Some(entry) => self.entry = entry,
+            None if !reads.is_waiting() => self.entry = self.index.entry()?,
+            None => {}
+        }
         while let Some((number, query)) = self.queries.take() {
             let query = self.core.distances.vector(query)?;
             let Some(Entry { node: start, level }) = self.entry else {
@@ -150,7 +155,9 @@ impl<'p, T: Translation> Searches<'p, T> for Batch<'_> {
     }
 
     /// There is no filter.
-    fn judge(&mut self, _: &mut One) {}
+    fn judge(&mut self, _: &mut One) -> Result<(), VectorError> {
+        Ok(())
+    }
 }
 
 impl One {

@@ -7,10 +7,10 @@ use std::mem;
 use polder_pool::{PoolError, Translation};
 use polder_structure::levels::root;
 
+use super::VamanaIndex;
 use super::filtered::Limit;
 use super::slots::State;
 use super::walk::{About, Beginning, Expanded, Halt, Sought, Walk};
-use super::{Core, VamanaIndex};
 use crate::best::Best;
 use crate::element::VectorRef;
 use crate::error::VectorError;
@@ -57,26 +57,24 @@ impl<T: Translation> VamanaIndex<T> {
     ) -> Result<Vec<(usize, Answer)>, VectorError> {
         search.validate()?;
         let limit = search.filter.map(|filter| self.limit(filter)).transpose()?;
-        let (beginning, fresh, answers) =
-            (self.where_to_begin()?, Beginning::default(), Vec::new());
-        let mut batch =
-            Batch { core: &self.core, beginning, fresh, queries, search, limit, answers };
-        self.read_by(|reads| search_together(reads, &mut batch, queries.together()))?;
-        let mut answers = batch.answers;
-        for (number, answer) in answers.iter_mut().filter(|(_, answer)| answer.is_none()) {
-            let sought = self.core.sought(self.core.distances.vector(queries.get(*number))?);
-            *answer = Some(self.search_codes(&sought, search)?);
+        let mut answers = Vec::new();
+        if limit.is_some_and(|limit| limit.is_reached(search.first_width())) {
+            while let Some((number, query)) = queries.take() {
+                let sought = self.core.sought(self.core.distances.vector(query)?);
+                answers.push((number, self.search_codes(&sought, search)?));
+            }
+            return Ok(answers);
         }
-        Ok(answers
-            .into_iter()
-            .map(|(number, answer)| (number, answer.unwrap_or_default()))
-            .collect())
+        let (beginning, fresh) = (self.where_to_begin()?, Beginning::default());
+        let mut batch = Batch { index: self, beginning, fresh, queries, search, limit, answers };
+        self.read_by(|reads| search_together(reads, &mut batch, queries.together()))?;
+        Ok(batch.answers)
     }
 }
 
 /// Searches for many vectors.
-struct Batch<'b> {
-    core: &'b Core,
+struct Batch<'b, T: Translation> {
+    index: &'b VamanaIndex<T>,
     beginning: Beginning,
     /// Memory for another one.
     fresh: Beginning,
@@ -84,8 +82,7 @@ struct Batch<'b> {
     search: &'b Search<'b>,
     /// With what each begins.
     limit: Option<Limit>,
-    /// None for one that was given up, because to go through all codes costs less.
-    answers: Vec<(usize, Option<Answer>)>,
+    answers: Vec<(usize, Answer)>,
 }
 
 /// One of them.
@@ -94,31 +91,27 @@ struct One<'b> {
     walk: Walk<'b, Sought>,
     width: usize,
     limit: Option<Limit>,
-    /// Whether all that it is to see was seen.
-    is_over: bool,
+    /// With a filter: what it has come to.
+    end: Option<Turn>,
 }
 
-impl<'b, 'p, T: Translation> Searches<'p, T> for Batch<'b> {
+impl<'b, 'p, T: Translation> Searches<'p, T> for Batch<'b, T> {
     type Search = One<'b>;
 
     fn begin(&mut self, reads: &mut Reads<'_, 'p, T>) -> Result<Option<One<'b>>, VectorError> {
-        // Others may have changed it.
-        let (core, fresh) = (self.core, &mut self.fresh);
+        // Others may have changed it. What it was leads to the graph as well.
+        let (core, fresh) = (&*self.index.core, &mut self.fresh);
         if reads.read_here(root(), |page| fresh.read(core, page)).is_some() {
             mem::swap(&mut self.beginning, fresh);
+        } else if !reads.is_waiting() {
+            self.beginning = self.index.where_to_begin()?;
         }
+        let Some((number, query)) = self.queries.take() else { return Ok(None) };
         let (limit, width) = (self.limit, self.search.first_width());
-        while let Some((number, query)) = self.queries.take() {
-            if limit.is_some_and(|limit| limit.is_reached(width)) {
-                self.answers.push((number, None));
-                continue;
-            }
-            let sought = core.sought(core.distances.vector(query)?);
-            let mut walk = Walk::new(core, sought, self.search.filter, About::Distances);
-            walk.begin(&self.beginning, width, self.search.is_range());
-            return Ok(Some(One { number, walk, width, limit, is_over: false }));
-        }
-        Ok(None)
+        let sought = core.sought(core.distances.vector(query)?);
+        let mut walk = Walk::new(core, sought, self.search.filter, About::Distances);
+        walk.begin(&self.beginning, width, self.search.is_range());
+        Ok(Some(One { number, walk, width, limit, end: None }))
     }
 
     fn go_on(
@@ -126,7 +119,7 @@ impl<'b, 'p, T: Translation> Searches<'p, T> for Batch<'b> {
         one: &mut One<'b>,
         reads: &mut Reads<'_, 'p, T>,
     ) -> Result<Stop, PoolError> {
-        while !one.is_over {
+        while one.end.is_none() {
             match one.walk.go_on(reads)? {
                 Halt::Awaits(count) => return Ok(Stop::Awaits(count)),
                 Halt::Judges => return Ok(Stop::Judges),
@@ -134,12 +127,11 @@ impl<'b, 'p, T: Translation> Searches<'p, T> for Batch<'b> {
             }
             match one.turn(self.search) {
                 Turn::GoesOn => continue,
-                Turn::Ends if self.search.filter.is_some() => {
-                    one.is_over = true;
+                end if self.search.filter.is_some() => {
+                    one.end = Some(end);
                     return Ok(Stop::Judges);
                 }
-                Turn::Ends => self.answer(one),
-                Turn::IsGivenUp => self.answers.push((one.number, None)),
+                _ => self.answer(one),
             }
             break;
         }
@@ -156,23 +148,29 @@ impl<'b, 'p, T: Translation> Searches<'p, T> for Batch<'b> {
         one.walk.look(reads, awaited, may_wait)
     }
 
-    fn judge(&mut self, one: &mut One<'b>) {
-        match one.is_over {
-            true => self.answer(one),
-            false => one.walk.judge(),
+    fn judge(&mut self, one: &mut One<'b>) -> Result<(), VectorError> {
+        match one.end {
+            None => one.walk.judge(),
+            Some(Turn::IsGivenUp) => {
+                let answer = self.index.search_codes(one.walk.sought(), self.search)?;
+                self.answers.push((one.number, answer));
+            }
+            Some(_) => self.answer(one),
         }
+        Ok(())
     }
 }
 
-impl Batch<'_> {
-    /// What a search has found that matches.
+impl<T: Translation> Batch<'_, T> {
+    /// What a search has found.
     fn answer(&mut self, one: &One<'_>) {
         let found = one.walk.nearest_of(self.search);
-        self.answers.push((one.number, Some(Answer { found, is_exhaustive: false })));
+        self.answers.push((one.number, Answer { found, is_exhaustive: false }));
     }
 }
 
 /// What becomes of a search after a step.
+#[derive(Clone, Copy)]
 enum Turn {
     GoesOn,
     Ends,

@@ -449,6 +449,11 @@ impl<'w, Q: Borrow<Sought>> Walk<'w, Q> {
         self.at = At::End;
     }
 
+    /// What is looked for.
+    pub(super) fn sought(&self) -> &Sought {
+        self.sought.borrow()
+    }
+
     /// What is in sight.
     pub(super) fn nearest(&mut self) -> &mut Nearest {
         &mut self.scratch.nearest
