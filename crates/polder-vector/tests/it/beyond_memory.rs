@@ -1,8 +1,9 @@
 //! Twice as many vectors as the pool has room for: searches find what is nearest, pages are read many at
 //! once, and a device that fails is said to have failed, and no more.
 
-use std::collections::BTreeSet;
-use std::thread;
+use std::collections::{BTreeSet, HashSet};
+use std::sync::{Condvar, Mutex};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use polder_format::PageSize;
@@ -13,7 +14,9 @@ use polder_pool::{
 use polder_testkit::effort::steps;
 use polder_testkit::pools::{config, disk, is_of_device, tight};
 use polder_testkit::{Errno, FaultPlan, Operation, Random, SimDisk, When, test_with};
-use polder_vector::{Answer, Queries, Search, VectorError, VectorIndex, VectorRef, search_many};
+use polder_vector::{
+    Answer, Filter, Queries, Search, VectorError, VectorIndex, VectorRef, search_many,
+};
 
 use crate::support::*;
 
@@ -152,6 +155,44 @@ fn each_query_is_answered_once<F: Family>() {
             insert(&index, label, vector);
         });
     }
+}
+
+/// A filter that few match, which waits until two threads have asked it.
+struct Shared {
+    asked: Mutex<HashSet<ThreadId>>,
+    both: Condvar,
+}
+
+impl Filter for Shared {
+    fn matches(&self, label: u64) -> bool {
+        let mut asked = self.asked.lock().unwrap();
+        if asked.insert(thread::current().id()) {
+            self.both.notify_all();
+            let is_alone = |asked: &mut HashSet<ThreadId>| asked.len() < 2;
+            drop(self.both.wait_timeout_while(asked, Duration::from_secs(5), is_alone).unwrap());
+        }
+        label < 3
+    }
+
+    fn count(&self) -> Option<u64> {
+        Some(3)
+    }
+}
+
+/// Threads share what a filter costs that few match: a scan for each query.
+fn threads_share_scans<F: Family>() {
+    let Prepared { image, file, .. } = prepared::<F>();
+    let disk = SimDisk::from_image(&image, FaultPlan::new(1));
+    let pool = open_pool::<Array>(&disk, &config(16, PageSize::MIN, file));
+    let index = F::Of::<Array>::opened(pool.open_space(SPACE).unwrap());
+    let mut random = Random::new(12);
+    let vectors: Vec<_> = (0..40).map(|_| vector(&mut random, DIMENSIONS)).collect();
+    let all: Vec<_> = vectors.iter().map(VectorRef::from).collect();
+    let filter = Shared { asked: Mutex::default(), both: Condvar::new() };
+    let search = Search::new(3, F::WIDTH).filter(&filter);
+    let answers = search_many(&index, &all, &search, 2).unwrap();
+    assert!(answers.iter().all(|answer| labels(&answer.found).into_iter().all(|label| label < 3)));
+    assert_eq!(filter.asked.into_inner().unwrap().len(), 2, "one thread has made all searches");
 }
 
 /// A page that is damaged ends the searches of a call soon, and not when all others have been made.
@@ -311,6 +352,11 @@ macro_rules! tests_of {
             #[test]
             fn each_query_is_answered_once() {
                 super::each_query_is_answered_once::<$family>();
+            }
+
+            #[test]
+            fn threads_share_scans() {
+                super::threads_share_scans::<$family>();
             }
 
             #[test]
