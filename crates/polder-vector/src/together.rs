@@ -16,8 +16,9 @@
 //!
 //! What is ready goes on. If nothing is, another search begins, as long as pages are on their way and the device
 //! has room for more, or if there is no other search; but first what was asked for is handed over, and it is
-//! seen to what has come, if the search that went on last has asked for nothing. So pages that are on their way do not wait for searches that go on in memory; and where all is in
-//! memory, one search is made after the other, and they do not compete for the processor's cache.
+//! seen to what has come, if the search that went on last has asked for nothing. So pages that are on their way
+//! do not wait for searches that go on in memory; and where all is in memory, one search is made after the
+//! other, and they do not compete for the processor's cache.
 //!
 //! * `TOGETHER-1` A search awaits as many places as [`Reads`] has of it in its lists. So it goes on when the
 //!   last one has been looked at, and none is forgotten.
@@ -155,5 +156,122 @@ pub(crate) fn search_together<'p, T: Translation, S: Searches<'p, T>>(
             }
             ready.push(number);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use polder_format::{PageSize, SpaceId};
+    use polder_pool::bytes::PageRef;
+    use polder_pool::{AccessHint, Array, FileState, Pool};
+    use polder_testkit::pools;
+
+    use super::*;
+    use crate::element::ElementKind;
+    use crate::hnsw::HnswIndex;
+    use crate::metric::Metric;
+    use crate::node_id::NodeId;
+    use crate::options::HnswOptions;
+    use crate::reads::Look;
+    use crate::vectors::VectorShape;
+
+    /// Searches of which the first wants a page that is missing, and all others want nothing.
+    struct OneOfMany {
+        missing: NodeId,
+        begun: usize,
+        /// How many had begun when the page had come.
+        begun_before: Option<usize>,
+    }
+
+    struct See<'s>(&'s mut bool);
+
+    impl Look for See<'_> {
+        type Sight = ();
+        const HINT: AccessHint = AccessHint::Normal;
+
+        fn ahead(&self) -> usize {
+            1
+        }
+
+        fn prefetch(&self, _: PageRef<'_>, _: NodeId) {}
+
+        fn see(&mut self, _: PageRef<'_>, _: NodeId) -> Result<Option<()>, &'static str> {
+            Ok(Some(()))
+        }
+
+        fn take(&mut self, _: NodeId, (): ()) {
+            *self.0 = true;
+        }
+    }
+
+    const MANY: usize = 1000;
+
+    impl<'p> Searches<'p, Array> for OneOfMany {
+        type Search = usize;
+
+        fn begin(&mut self, _: &mut Reads<'_, 'p, Array>) -> Result<Option<usize>, VectorError> {
+            self.begun += 1;
+            Ok((self.begun <= MANY).then_some(self.begun))
+        }
+
+        fn go_on(
+            &mut self,
+            search: &mut usize,
+            reads: &mut Reads<'_, 'p, Array>,
+        ) -> Result<Stop, PoolError> {
+            if *search > 1 || self.begun_before.is_some() {
+                return Ok(Stop::Ended);
+            }
+            let mut is_seen = false;
+            let awaits = reads.ask(&[self.missing], &mut See(&mut is_seen))?;
+            assert!(awaits == 1 && !is_seen, "the page is there before it was read");
+            Ok(Stop::Awaits(awaits))
+        }
+
+        fn look(
+            &mut self,
+            _: &mut usize,
+            reads: &mut Reads<'_, 'p, Array>,
+            awaited: Awaited,
+            may_wait: bool,
+        ) -> Result<bool, PoolError> {
+            let mut is_seen = false;
+            reads.look_at(awaited, &mut See(&mut is_seen), may_wait)?;
+            if is_seen {
+                self.begun_before = Some(self.begun);
+            }
+            Ok(is_seen)
+        }
+
+        fn judge(&mut self, _: &mut usize) -> Result<(), VectorError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_page_does_not_wait_for_searches_in_memory() {
+        let disk = pools::disk();
+        let open = |file| -> Pool<Array> {
+            let config = pools::config(4, PageSize::MIN, file);
+            Pool::open(Box::new(disk.clone()), &config, &crate::KINDS).unwrap()
+        };
+        let pool = open(FileState::NEW);
+        let shape = VectorShape { element: ElementKind::F32, dimensions: 2, metric: Metric::L2 };
+        let space = pool.create_space().unwrap();
+        let index = HnswIndex::create(space, &HnswOptions::new(shape)).unwrap();
+        let missing = index.insert(1, &[0.0_f32, 1.0]).unwrap();
+        pool.flush().unwrap();
+        let file = pool.file_state();
+        drop((index, pool));
+        let pool = open(file);
+        let space = pool.open_space(SpaceId::CATALOGUE).unwrap();
+        // Reads the first page, and so where the other one lies.
+        HnswIndex::open(pool.open_space(SpaceId::CATALOGUE).unwrap()).unwrap();
+        let mut searches = OneOfMany { missing, begun: 0, begun_before: None };
+        space.interleave(AccessHint::Normal, |way| {
+            search_together(&mut Reads::new(&space, way), &mut searches, MOST).unwrap();
+        });
+        let before = searches.begun_before.unwrap();
+        assert!(before <= 4, "{before} searches had begun when the page was looked at");
     }
 }

@@ -42,8 +42,8 @@ impl<T: Translation> HnswIndex<T> {
             return Ok(answers);
         }
         search.validate()?;
-        let (index, core, entry) = (self, &*self.core, self.entry()?);
-        let mut batch = Batch { index, core, entry, queries, search, answers };
+        let (index, core) = (self, &*self.core);
+        let mut batch = Batch { index, core, entry: None, queries, search, answers };
         self.space.interleave(AccessHint::Normal, |way| {
             let reads = &mut Reads::new(&self.space, way);
             search_together(reads, &mut batch, queries.together())
@@ -56,6 +56,7 @@ impl<T: Translation> HnswIndex<T> {
 struct Batch<'b, T: Translation> {
     index: &'b HnswIndex<T>,
     core: &'b Core,
+    /// Where the search before has begun.
     entry: Option<Entry>,
     queries: &'b Queries<'b>,
     search: &'b Search<'b>,
@@ -102,7 +103,7 @@ impl<'p, T: Translation> Searches<'p, T> for Batch<'_, T> {
     type Search = One;
 
     fn begin(&mut self, reads: &mut Reads<'_, 'p, T>) -> Result<Option<One>, VectorError> {
-        // Others may have changed it. What it was leads to the graph as well.
+        // Inserts change where searches begin; what it was leads to the graph as well.
         match reads.read_here(root(), meta::entry) {
             Some(entry) => self.entry = entry,
             None if !reads.is_waiting() => self.entry = self.index.entry()?,
@@ -143,14 +144,16 @@ impl<'p, T: Translation> Searches<'p, T> for Batch<'_, T> {
         may_wait: bool,
     ) -> Result<bool, PoolError> {
         let by = By { core: self.core, query: &one.query, level: one.level };
+        let Scratch { nearest, links, others: fresh, .. } = &mut *one.scratch;
+        let without_leaving = false;
         match one.at {
-            At::Start => one.scratch.look_at_start(reads, awaited, by, may_wait),
-            At::Links => one.scratch.look_at_links(reads, awaited, by, may_wait),
+            At::Start => reads.look_at(awaited, &mut First { by, nearest }, may_wait),
+            At::Links => reads.look_at(awaited, &mut Links { by, links, fresh }, may_wait),
             At::Labels => {
                 let (of, found) = (&one.labelled, &mut one.found);
                 reads.look_at(awaited, &mut Answers { by, of, found }, may_wait)
             }
-            _ => one.scratch.look_at_node(reads, awaited, by, may_wait),
+            _ => reads.look_at(awaited, &mut Nearer { by, nearest, without_leaving }, may_wait),
         }
     }
 
@@ -177,12 +180,21 @@ impl One {
                 let width = if is_lowest { self.width } else { 1 };
                 self.at = At::Start;
                 scratch.clear(width, is_lowest && search.is_range());
-                scratch.ask_for_start(reads, self.start, by)?
+                let Scratch { visited, nearest, links, .. } = scratch;
+                links.push(self.start);
+                visited.insert_all(links);
+                reads.ask(links, &mut First { by, nearest })?
             }
             At::Nearest => match scratch.nearest.take_next() {
                 Some(node) => {
                     self.at = At::Links;
-                    scratch.ask_for_links(reads, node, by)?
+                    if scratch.read_links(reads, node, core, self.level) {
+                        0
+                    } else {
+                        let Scratch { links, others: fresh, .. } = scratch;
+                        links.clear();
+                        reads.ask(&[node], &mut Links { by, links, fresh })?
+                    }
                 }
                 None => {
                     self.end_level(search);
@@ -191,7 +203,9 @@ impl One {
             },
             At::Links => {
                 self.at = At::Nodes;
-                scratch.ask_for_nodes(reads, by)?
+                let Scratch { visited, nearest, links, .. } = scratch;
+                visited.insert_all(links);
+                reads.ask(links, &mut Nearer { by, nearest, without_leaving: false })?
             }
             At::Start | At::Nodes => {
                 self.at = At::Nearest;
@@ -234,84 +248,6 @@ impl One {
         self.near.extend(found);
         self.near.reverse();
         self.at = At::Labels;
-    }
-}
-
-/// Steps of a search.
-impl Scratch {
-    /// Looks at the node with which a level begins. Gives how many places are awaited.
-    pub(super) fn ask_for_start<T: Translation>(
-        &mut self,
-        reads: &mut Reads<'_, '_, T>,
-        start: NodeId,
-        by: By<'_>,
-    ) -> Result<usize, PoolError> {
-        self.links.push(start);
-        self.visited.insert_all(&mut self.links);
-        reads.ask(&self.links, &mut First { by, nearest: &mut self.nearest })
-    }
-
-    /// Looks at that node, which was awaited.
-    pub(super) fn look_at_start<T: Translation>(
-        &mut self,
-        reads: &mut Reads<'_, '_, T>,
-        awaited: Awaited,
-        by: By<'_>,
-        may_wait: bool,
-    ) -> Result<bool, PoolError> {
-        reads.look_at(awaited, &mut First { by, nearest: &mut self.nearest }, may_wait)
-    }
-
-    /// Looks at the links of a node.
-    pub(super) fn ask_for_links<T: Translation>(
-        &mut self,
-        reads: &mut Reads<'_, '_, T>,
-        node: NodeId,
-        by: By<'_>,
-    ) -> Result<usize, PoolError> {
-        match self.read_links(reads, node, by.core, by.level) {
-            true => Ok(0),
-            false => {
-                let Scratch { links, others: fresh, .. } = self;
-                links.clear();
-                reads.ask(&[node], &mut Links { by, links, fresh })
-            }
-        }
-    }
-
-    /// Looks at the nodes to which links lead that were not seen.
-    pub(super) fn ask_for_nodes<T: Translation>(
-        &mut self,
-        reads: &mut Reads<'_, '_, T>,
-        by: By<'_>,
-    ) -> Result<usize, PoolError> {
-        let Scratch { visited, nearest, links, .. } = self;
-        visited.insert_all(links);
-        reads.ask(links, &mut Nearer { by, nearest, without_leaving: false })
-    }
-
-    /// Looks at a node whose links were awaited.
-    pub(super) fn look_at_links<T: Translation>(
-        &mut self,
-        reads: &mut Reads<'_, '_, T>,
-        awaited: Awaited,
-        by: By<'_>,
-        may_wait: bool,
-    ) -> Result<bool, PoolError> {
-        let Scratch { links, others: fresh, .. } = self;
-        reads.look_at(awaited, &mut Links { by, links, fresh }, may_wait)
-    }
-
-    /// Looks at a node that was awaited.
-    pub(super) fn look_at_node<T: Translation>(
-        &mut self,
-        reads: &mut Reads<'_, '_, T>,
-        awaited: Awaited,
-        by: By<'_>,
-        may_wait: bool,
-    ) -> Result<bool, PoolError> {
-        let nearest = &mut self.nearest;
-        reads.look_at(awaited, &mut Nearer { by, nearest, without_leaving: false }, may_wait)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
-use std::mem;
 
 use polder_pool::{PoolError, Translation};
 use polder_structure::levels::root;
@@ -10,7 +9,7 @@ use polder_structure::levels::root;
 use super::VamanaIndex;
 use super::filtered::Limit;
 use super::slots::State;
-use super::walk::{About, Beginning, Expanded, Halt, Sought, Walk};
+use super::walk::{About, Expanded, Halt, Sought, Walk};
 use crate::best::Best;
 use crate::element::VectorRef;
 use crate::error::VectorError;
@@ -65,8 +64,8 @@ impl<T: Translation> VamanaIndex<T> {
             }
             return Ok(answers);
         }
-        let (beginning, fresh) = (self.where_to_begin()?, Beginning::default());
-        let mut batch = Batch { index: self, beginning, fresh, queries, search, limit, answers };
+        let beginning = Vec::new();
+        let mut batch = Batch { index: self, beginning, queries, search, limit, answers };
         self.read_by(|reads| search_together(reads, &mut batch, queries.together()))?;
         Ok(batch.answers)
     }
@@ -75,9 +74,8 @@ impl<T: Translation> VamanaIndex<T> {
 /// Searches for many vectors.
 struct Batch<'b, T: Translation> {
     index: &'b VamanaIndex<T>,
-    beginning: Beginning,
-    /// Memory for another one.
-    fresh: Beginning,
+    /// Where the search before has begun.
+    beginning: Vec<NodeId>,
     queries: &'b Queries<'b>,
     search: &'b Search<'b>,
     /// With what each begins.
@@ -99,18 +97,21 @@ impl<'b, 'p, T: Translation> Searches<'p, T> for Batch<'b, T> {
     type Search = One<'b>;
 
     fn begin(&mut self, reads: &mut Reads<'_, 'p, T>) -> Result<Option<One<'b>>, VectorError> {
-        // Others may have changed it. What it was leads to the graph as well.
-        let (core, fresh) = (&*self.index.core, &mut self.fresh);
-        if reads.read_here(root(), |page| fresh.read(core, page)).is_some() {
-            mem::swap(&mut self.beginning, fresh);
-        } else if !reads.is_waiting() {
-            self.beginning = self.index.where_to_begin()?;
-        }
         let Some((number, query)) = self.queries.take() else { return Ok(None) };
-        let (limit, width) = (self.limit, self.search.first_width());
+        let (core, limit, width) = (&*self.index.core, self.limit, self.search.first_width());
         let sought = core.sought(core.distances.vector(query)?);
         let mut walk = Walk::new(core, sought, self.search.filter, About::Distances);
-        walk.begin(&self.beginning, width, self.search.is_range());
+        let links = walk.begin(width, self.search.is_range());
+        // Inserts change where searches begin; what it was leads to the graph as well.
+        if reads.read_here(root(), |page| core.where_to_begin(page, links)).is_none() {
+            match reads.is_waiting() {
+                true => links.clone_from(&self.beginning),
+                false => self.index.where_to_begin(links)?,
+            }
+        }
+        if self.queries.together() > 1 {
+            self.beginning.clone_from(links);
+        }
         Ok(Some(One { number, walk, width, limit, end: None }))
     }
 

@@ -180,18 +180,14 @@ pub(super) enum About {
     LinksTo(NodeId),
 }
 
-/// Where searches begin: at the entry of the index, and the seeds.
-#[derive(Default)]
-pub(super) struct Beginning(Vec<NodeId>);
-
-impl Beginning {
-    /// Takes it over from the first page.
-    pub(super) fn read(&mut self, core: &Core, page: PageRef<'_>) {
-        let slots = core.layout.slots(Kind::Codes);
+impl Core {
+    /// Where searches begin, as the first page has it: at the entry of the index, and the seeds.
+    pub(super) fn where_to_begin(&self, page: PageRef<'_>, entries: &mut Vec<NodeId>) {
+        let slots = self.layout.slots(Kind::Codes);
         let seeds = meta::seeds(page).flat_map(|page| (0..slots).map(move |slot| (page, slot)));
-        self.0.clear();
-        self.0.extend(seeds.filter_map(|(page, slot)| NodeId::new(page, 0, slot)));
-        self.0.extend(meta::entry(page).map(|entry| entry.id));
+        entries.clear();
+        entries.extend(seeds.filter_map(|(page, slot)| NodeId::new(page, 0, slot)));
+        entries.extend(meta::entry(page).map(|entry| entry.id));
     }
 }
 
@@ -201,10 +197,9 @@ impl<T: Translation> VamanaIndex<T> {
         self.space.interleave(AccessHint::Normal, |way| read(&mut Reads::new(&self.space, way)))
     }
 
-    pub(super) fn where_to_begin(&self) -> Result<Beginning, PoolError> {
-        let mut beginning = Beginning::default();
-        self.beginning(|page| beginning.read(&self.core, page))?;
-        Ok(beginning)
+    /// Where searches begin; this may wait for the first page.
+    pub(super) fn where_to_begin(&self, entries: &mut Vec<NodeId>) -> Result<(), PoolError> {
+        self.beginning(|page| self.core.where_to_begin(page, entries)).map(drop)
     }
 
     /// The nodes that are read when as many of the nearest are kept in sight as for an insert,
@@ -215,7 +210,7 @@ impl<T: Translation> VamanaIndex<T> {
         about: About,
     ) -> Result<(Vec<Expanded>, Vec<Vector>), PoolError> {
         let mut walk = Walk::new(&self.core, sought, None, about);
-        walk.begin(&self.where_to_begin()?, self.core.options.insert_width, false);
+        self.where_to_begin(walk.begin(self.core.options.insert_width, false))?;
         self.read_by(|reads| -> Result<(), PoolError> {
             while walk.done.is_some() {
                 while let Halt::Awaits(_) = walk.go_on(reads)? {
@@ -314,17 +309,17 @@ impl<'w, Q: Borrow<Sought>> Walk<'w, Q> {
         Walk { core, scratch, sought, filter, about, at: At::Nearest, done: None }
     }
 
-    /// Begins at the entry and the seeds, to keep so many in sight; with `keeps_all` also what is not among
-    /// the nearest, for later. That is the first step.
-    pub(super) fn begin(&mut self, beginning: &Beginning, width: usize, keeps_all: bool) {
+    /// Begins, to keep so many in sight; with `keeps_all` also what is not among the nearest, for later. Gives
+    /// the list of the entries at which it begins, which is the caller's to fill. That is the first step.
+    pub(super) fn begin(&mut self, width: usize, keeps_all: bool) -> &mut Vec<NodeId> {
+        (self.at, self.done) = (At::Nodes, Some(Step::default()));
         let scratch = &mut *self.scratch;
         scratch.visited.clear();
         scratch.nearest.clear(width, keeps_all);
         scratch.expanded.clear();
         scratch.vectors.clear();
         scratch.links.clear();
-        scratch.links.extend(&beginning.0);
-        (self.at, self.done) = (At::Nodes, Some(Step::default()));
+        &mut scratch.links
     }
 
     /// Goes on with a step, or begins one, if nothing is awaited.
