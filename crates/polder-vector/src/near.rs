@@ -35,6 +35,8 @@ pub(crate) struct Nearest {
     counted: usize,
     /// No entry before this one is still to be gone through.
     next: usize,
+    /// What is not nearer than this is not kept.
+    bound: f32,
     /// What was not among the nearest, if that may be wanted later.
     beyond: BinaryHeap<Reverse<u64>>,
     keeps_all: bool,
@@ -54,6 +56,7 @@ impl Nearest {
         self.beyond.clear();
         (self.width, self.counted, self.next) = (width, 0, 0);
         self.keeps_all = keeps_all;
+        self.set_bound();
     }
 
     /// Keeps more nodes, those that were seen and not kept included.
@@ -67,6 +70,7 @@ impl Nearest {
             self.counted += usize::from(entry & COUNTS != 0);
         }
         self.next = 0;
+        self.set_bound();
     }
 
     pub(crate) fn width(&self) -> usize {
@@ -81,12 +85,17 @@ impl Nearest {
     /// What is not nearer than this is not kept.
     #[inline(always)]
     pub(crate) fn bound(&self) -> f32 {
-        match self.entries.last() {
+        self.bound
+    }
+
+    #[inline(always)]
+    fn set_bound(&mut self) {
+        self.bound = match self.entries.last() {
             Some(last) if self.counted >= self.width && !self.keeps_all => {
                 distance_of((*last >> DISTANCE_SHIFT) as u32)
             }
             _ => f32::INFINITY,
-        }
+        };
     }
 
     /// A node was seen, which is nearer than the bound. It is kept for its links, and, if it counts, as
@@ -113,6 +122,7 @@ impl Nearest {
                 self.beyond.extend(farthest.map(Reverse));
             }
         }
+        self.set_bound();
     }
 
     /// The nearest node that is still to be gone through.

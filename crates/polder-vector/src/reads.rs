@@ -70,6 +70,28 @@ pub(crate) struct Reads<'r, 'p, T: Translation> {
     landed: Vec<Awaited>,
 }
 
+/// How far a list of places has been gone through: of those before `asked` the lines were asked for, and those
+/// before `seen` were looked at, or are awaited.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Window {
+    seen: usize,
+    asked: usize,
+}
+
+impl Window {
+    /// Whether the lines were asked for of everything in this list.
+    #[inline(always)]
+    pub(crate) fn has_asked(self, places: &[NodeId]) -> bool {
+        self.asked == places.len()
+    }
+
+    /// Whether everything in it was looked at, or is awaited.
+    #[inline(always)]
+    pub(crate) fn is_over(self, places: &[NodeId]) -> bool {
+        self.seen == places.len()
+    }
+}
+
 /// A place for which a search waits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Awaited {
@@ -96,7 +118,7 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
         debug_assert!(self.awaits_nothing(), "another search goes on");
         match self.ask(places, look)? {
             0 => Ok(()),
-            _ => self.look_at_others(look),
+            _ => self.look_at_all(look),
         }
     }
 
@@ -108,35 +130,52 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
         places: &[NodeId],
         look: &mut L,
     ) -> Result<usize, PoolError> {
+        self.ask_on(places, &mut Window::default(), false, look)
+    }
+
+    /// The same of a list that grows at its end: of what was appended. With `keeps`, the last ones are not looked
+    /// at if no page was missing: their lines come while the caller does what leads to more of the list.
+    #[inline(always)]
+    pub(crate) fn ask_on<L: Look>(
+        &mut self,
+        places: &[NodeId],
+        window: &mut Window,
+        keeps: bool,
+        look: &mut L,
+    ) -> Result<usize, PoolError> {
         if cfg!(polder_one_by_one) {
-            places.iter().try_for_each(|place| self.look_alone(*place, look, L::see))?;
+            places[window.seen..].iter().try_for_each(|one| self.look_alone(*one, look, L::see))?;
+            *window = Window { seen: places.len(), asked: places.len() };
             return Ok(0);
         }
         self.way.set_hint(L::HINT);
         let ahead = look.ahead();
         let mut awaited = 0;
-        for places in places.chunks(TOGETHER) {
+        while window.asked < places.len() {
+            let together = &places[window.asked..];
+            let together = &together[..together.len().min(TOGETHER)];
             let mut expected = [None; TOGETHER];
-            for (page, place) in expected.iter_mut().zip(places) {
+            let mut are_expected = true;
+            for (page, place) in expected.iter_mut().zip(together) {
                 *page = self.way.prefetch(self.link(place.page()));
+                are_expected &= page.is_some();
             }
-            for (page, place) in expected.iter_mut().zip(places).filter(|(page, _)| page.is_none())
-            {
-                *page = self.find(*place);
+            if !are_expected {
+                let unexpected =
+                    expected.iter_mut().zip(together).filter(|(page, _)| page.is_none());
+                unexpected.for_each(|(page, place)| *page = self.find(*place));
             }
-            for (page, place) in expected.iter().zip(places).take(ahead) {
-                page.iter().for_each(|page| look.prefetch(*page, *place));
-            }
-            for (i, place) in places.iter().enumerate() {
-                let next = i + ahead;
-                if let (Some(Some(page)), Some(place)) = (expected.get(next), places.get(next)) {
-                    look.prefetch(*page, *place);
+            for (pages, part) in expected.chunks(ahead).zip(together.chunks(ahead)) {
+                for (page, place) in pages.iter().zip(part) {
+                    page.iter().for_each(|page| look.prefetch(*page, *place));
                 }
-                if self.look(*place, look).is_err() {
-                    self.load(Awaited { search: self.search, place: *place, conflicts: 0 });
-                    awaited += 1;
-                }
+                window.asked += part.len();
+                let end = window.asked - part.len().min(ahead / 2);
+                awaited += self.look_until(end, places, window, look);
             }
+        }
+        if !keeps || awaited > 0 {
+            awaited += self.look_until(places.len(), places, window, look);
         }
         if awaited > 0 {
             self.way.hand_over(false);
@@ -144,9 +183,30 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
         Ok(awaited)
     }
 
+    /// Looks at the places up to this one, and asks for pages that are missing. Gives how many are.
+    #[inline(always)]
+    fn look_until<L: Look>(
+        &mut self,
+        end: usize,
+        places: &[NodeId],
+        window: &mut Window,
+        look: &mut L,
+    ) -> usize {
+        let mut awaited = 0;
+        while window.seen < end {
+            let place = places[window.seen];
+            window.seen += 1;
+            if self.look(place, look).is_err() {
+                self.load(Awaited { search: self.search, place, conflicts: 0 });
+                awaited += 1;
+            }
+        }
+        awaited
+    }
+
     /// Looks at what is awaited, as it comes.
     #[cold]
-    fn look_at_others<L: Look>(&mut self, look: &mut L) -> Result<(), PoolError> {
+    fn look_at_all<L: Look>(&mut self, look: &mut L) -> Result<(), PoolError> {
         while self.next(true, |reads, awaited, may_wait| reads.look_at(awaited, look, may_wait))? {}
         Ok(())
     }

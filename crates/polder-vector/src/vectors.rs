@@ -161,6 +161,9 @@ impl Vector {
 pub(crate) struct Distances {
     pub(crate) shape: VectorShape,
     kernel: Kernel,
+    /// A distance is this, and the other one times what the kernel sums up, and under the cosine times the scales.
+    base: f32,
+    factor: f32,
 }
 
 impl Distances {
@@ -170,7 +173,11 @@ impl Distances {
             Metric::InnerProduct | Metric::Cosine => Sum::Products,
             Metric::Hamming => Sum::DifferentBits,
         };
-        Distances { shape, kernel: Kernel::of(shape.element, sum) }
+        let (base, factor) = match sum {
+            Sum::Products => (1.0, -1.0),
+            Sum::SquaredDifferences | Sum::DifferentBits => (0.0, 1.0),
+        };
+        Distances { shape, kernel: Kernel::of(shape.element, sum), base, factor }
     }
 
     /// Whether distances depend on the scales of vectors.
@@ -192,12 +199,11 @@ impl Distances {
         other: Run<'_>,
         scales: impl FnOnce() -> f32,
     ) -> f32 {
-        let sum = self.kernel.sum(one, other);
-        match self.shape.metric {
-            Metric::L2 | Metric::Hamming => sum,
-            Metric::InnerProduct => 1.0 - sum,
-            Metric::Cosine => 1.0 - sum * scales(),
+        let mut sum = self.kernel.sum(one, other);
+        if self.are_scaled() {
+            sum *= scales();
         }
+        self.base + self.factor * sum
     }
 
     /// The vector of these numbers.

@@ -39,20 +39,20 @@ impl Visited {
         }
     }
 
-    /// Leaves of these nodes those that were not in it; they are now.
+    /// Leaves of these nodes, from this one on, those that were not in it; they are now.
     #[inline]
-    pub(crate) fn insert_all(&mut self, nodes: &mut Vec<NodeId>) {
-        while 2 * (self.count + nodes.len()) > self.entries.len() {
+    pub(crate) fn insert_all(&mut self, nodes: &mut Vec<NodeId>, from: usize) {
+        while 2 * (self.count + nodes.len() - from) > self.entries.len() {
             self.grow();
         }
-        let mut kept = 0;
-        for i in 0..nodes.len() {
+        let mut kept = from;
+        for i in from..nodes.len() {
             let node = nodes[i];
             nodes[kept] = node;
             kept += usize::from(self.put(self.search << NODE_BITS | node.to_bits()));
         }
         nodes.truncate(kept);
-        self.count += kept;
+        self.count += kept - from;
     }
 
     /// Whether the entry was not there. Nobody can foresee which it is: where its first place is its own, or
@@ -102,8 +102,11 @@ mod tests {
                 let mut nodes: Vec<NodeId> = (0..10).map(node).collect();
                 let new: Vec<_> =
                     nodes.iter().copied().filter(|node| model.insert(*node)).collect();
-                visited.insert_all(&mut nodes);
-                assert_eq!(nodes, new);
+                // What is before it stays as it is.
+                let before = nodes[..3].to_vec();
+                nodes.splice(..0, before.iter().copied());
+                visited.insert_all(&mut nodes, 3);
+                assert_eq!((&nodes[..3], &nodes[3..]), (&*before, &*new));
             }
         }
         // The last search that can be told from others, and the first again.
@@ -112,7 +115,7 @@ mod tests {
             visited.clear();
             let node = NodeId::from_bits(1 << 20).unwrap();
             let mut nodes = vec![node, node];
-            visited.insert_all(&mut nodes);
+            visited.insert_all(&mut nodes, 0);
             assert_eq!(nodes, [node]);
         }
     }

@@ -1,19 +1,33 @@
-//! How a search with a filter is done: by going through the graph, in one of two ways, or by comparing with
-//! all that match.
+//! How a search with a filter is done: by going through the lowest level, in one of two ways, or by comparing
+//! with all that match.
+//!
+//! Either what does not match is gone through as well, and not found: so the search is as good as one without
+//! a filter, and as long as one for as many as there are nearer than the last one that matches. Or only what
+//! matches is compared and gone through, which also leads through a region in which nothing does: of a link
+//! to what does not match, the links of that node are taken instead, until there are as many as a node links
+//! to when it is inserted (Patel et al., "ACORN: Performant and Predicate-Agnostic Search Over Vector
+//! Embeddings and Structured Data", SIGMOD 2024, their variant for graphs that were built as without filters).
 //!
 //! A sample of the labels says how many vectors match, about, and so how much of the graph is gone through
 //! until enough do. If that costs more than comparing with all, that is done at once; if it turns out to do
 //! so, that is done then. Where far fewer match near the query than elsewhere, the search begins again, with
 //! vectors of the sample that match, and goes by way of what matches alone.
 
+use std::borrow::Borrow;
 use std::cmp::Ordering;
+use std::mem;
 
 use polder_pool::{PoolError, Translation};
 
 use super::HnswIndex;
-use super::walk::{Judged, Walk};
+use super::look::{By, Labelled, Labels, Nearer, Sight};
+use super::node::State;
+use super::walk::{Halt, Scratch, Walk};
+use crate::near::Near;
 use crate::node_id::NodeId;
+use crate::reads::{Awaited, Reads};
 use crate::search::Filter;
+use crate::vectors::Vector;
 
 /// Vectors of the sample from which a search begins, at most.
 const MOST_SEEDS: usize = 32;
@@ -28,31 +42,25 @@ const JUDGED_FIRST: u64 = 200;
 /// Far fewer: by this factor.
 const FAR_FEWER: f64 = 8.0;
 
-/// How a search with a filter goes through the graph.
-pub(super) struct By<'f> {
-    filter: &'f dyn Filter,
+/// What is known of a filter before a search.
+#[derive(Clone)]
+pub(super) struct Estimate {
     /// The part of all vectors that matches, about.
     share: f64,
     /// Nodes that matched not long ago.
     seeds: Vec<NodeId>,
     /// What comparing with all costs, in nodes that are looked at for their labels.
     most: f64,
-    /// What was spent, in the same.
-    spent: f64,
-    /// What was seen.
-    judged: Judged,
-    /// Whether it goes by way of what matches alone.
-    only_matching: bool,
 }
 
 impl<T: Translation> HnswIndex<T> {
-    /// How a search with a filter that keeps so many in sight goes through the graph. `None` if to compare
-    /// with all that match costs less, in nodes that are looked at for their labels.
-    pub(super) fn way_to_matching<'f>(
+    /// What is known of a filter, for searches that keep so many in sight. `None` if to compare with all that
+    /// match costs less, in nodes that are looked at for their labels.
+    pub(super) fn estimate(
         &self,
-        filter: &'f dyn Filter,
+        filter: &dyn Filter,
         width: usize,
-    ) -> Result<Option<By<'f>>, PoolError> {
+    ) -> Result<Option<Estimate>, PoolError> {
         let sample = self.sample()?;
         let matching = sample.labels.iter().filter(|(_, label)| filter.matches(*label));
         let matching: Vec<NodeId> = matching.map(|(node, _)| *node).collect();
@@ -68,63 +76,260 @@ impl<T: Translation> HnswIndex<T> {
             return Ok(None);
         }
         let seeds = matching.into_iter().take(MOST_SEEDS).collect();
-        let (spent, judged, only_matching) = (0.0, Judged::default(), false);
-        Ok(Some(By { filter, share, seeds, most, spent, judged, only_matching }))
+        Ok(Some(Estimate { share, seeds, most }))
     }
 }
 
-impl<T: Translation> Walk<'_, '_, T> {
-    /// Begins to look for the nearest nodes of the lowest level, and keeps all that it sees or what is
-    /// nearest. False in an empty index.
-    pub(super) fn begin_search(
+/// Memory of a search with a filter.
+#[derive(Default)]
+pub(super) struct Matching {
+    /// Nodes that were compared, with their labels.
+    seen: Vec<(NodeId, Sight, u64)>,
+    /// Of these nodes it is to be found out whether they match.
+    judged: Vec<NodeId>,
+    labels: Vec<(NodeId, u64)>,
+    /// Those that match, which are to be compared.
+    matching: Vec<NodeId>,
+    /// Nodes that do not match, of which the links are taken instead; those before `next` were.
+    between: Vec<NodeId>,
+    next: usize,
+}
+
+impl Matching {
+    /// Nothing matches yet of what a node leads to.
+    fn clear(&mut self) {
+        self.matching.clear();
+        self.between.clear();
+        self.next = 0;
+    }
+}
+
+/// How a search with a filter goes through the lowest level.
+pub(super) struct Filtered<'f> {
+    filter: &'f dyn Filter,
+    estimate: Estimate,
+    /// What was spent, in nodes that are looked at for their labels.
+    spent: f64,
+    /// How many nodes were seen that are near enough, and how many of them match.
+    seen: u64,
+    matched: u64,
+    /// Whether it goes by way of what matches alone.
+    only_matching: bool,
+    /// Whether the filter is asked about what the nearest node itself leads to.
+    is_direct: bool,
+    keeps_all: bool,
+    at: At,
+}
+
+/// What is done next.
+#[derive(Debug, Clone, Copy)]
+enum At {
+    /// The links of the nearest node are read of which they were not.
+    Nearest,
+    /// They have been read: what they lead to is compared, if what does not match is gone through.
+    Links,
+    /// Else its labels are read.
+    Labels,
+    /// That was done: the filter is asked.
+    Seen,
+    /// The filter was asked about labels: links are read of a node that does not match, or what matches is compared.
+    Judged,
+    /// What matches was compared.
+    Compared,
+    /// To compare with all costs less.
+    GivenUp,
+}
+
+impl<'f> Filtered<'f> {
+    pub(super) fn new(filter: &'f dyn Filter, estimate: Estimate) -> Filtered<'f> {
+        let (spent, seen, matched, at) = (0.0, 0, 0, At::Nearest);
+        let (only_matching, is_direct, keeps_all) = (false, false, false);
+        Filtered { filter, estimate, spent, seen, matched, only_matching, is_direct, keeps_all, at }
+    }
+
+    /// Begins at this node; what does not match is gone through, and not found.
+    pub(super) fn begin<Q: Borrow<Vector>>(
         &mut self,
+        walk: &mut Walk<'_, Q>,
+        start: NodeId,
         width: usize,
         keeps_all: bool,
-        by: Option<&By<'_>>,
+    ) {
+        walk.clear(width, 0, keeps_all);
+        walk.scratch.links.push(start);
+        (self.keeps_all, self.at) = (keeps_all, At::Links);
+    }
+
+    /// Begins again, with what matched of the sample, and goes by way of what matches alone.
+    fn begin_again<Q: Borrow<Vector>>(&mut self, walk: &mut Walk<'_, Q>) {
+        let width = walk.nearest().width();
+        walk.clear(width, 0, self.keeps_all);
+        let Scratch { visited, matching, .. } = &mut *walk.scratch;
+        matching.clear();
+        matching.judged.clone_from(&self.estimate.seeds);
+        visited.insert_all(&mut matching.judged, 0);
+        (self.only_matching, self.is_direct, self.at) = (true, false, At::Labels);
+    }
+
+    /// Whether to compare with all costs less.
+    pub(super) fn is_given_up(&self) -> bool {
+        matches!(self.at, At::GivenUp)
+    }
+
+    /// Goes on until a page is missing, the filter is to be asked, or the links of the nearest nodes have been read.
+    pub(super) fn go_on<T: Translation, Q: Borrow<Vector>>(
+        &mut self,
+        walk: &mut Walk<'_, Q>,
+        reads: &mut Reads<'_, '_, T>,
+    ) -> Result<Halt, PoolError> {
+        let by = By::new(walk.core, walk.query.borrow(), 0);
+        let scratch = &mut *walk.scratch;
+        loop {
+            let awaited = match self.at {
+                At::Nearest => match scratch.nearest.take_next() {
+                    Some(node) => {
+                        self.is_direct = true;
+                        scratch.matching.clear();
+                        self.read_links(scratch, reads, node, by)?
+                    }
+                    None => return Ok(Halt::Over),
+                },
+                At::Links => {
+                    scratch.sift_links();
+                    let Scratch { nearest, links, matching, .. } = scratch;
+                    if self.only_matching {
+                        self.at = At::Labels;
+                        mem::swap(&mut matching.judged, links);
+                        continue;
+                    }
+                    self.at = At::Seen;
+                    let (bound, seen) = (nearest.bound(), &mut matching.seen);
+                    seen.clear();
+                    reads.ask(links, &mut Labelled { by, bound, seen })?
+                }
+                At::Labels => {
+                    self.at = At::Seen;
+                    let Matching { judged, labels, .. } = &mut scratch.matching;
+                    labels.clear();
+                    reads.ask(judged, &mut Labels { core: by.core, labels })?
+                }
+                At::Seen => return Ok(Halt::Judges),
+                At::Judged => {
+                    let Matching { matching, between, next, .. } = &mut scratch.matching;
+                    let is_enough = matching.len() >= by.core.options.links;
+                    match between.get(*next).filter(|_| !is_enough).copied() {
+                        Some(node) => {
+                            *next += 1;
+                            self.is_direct = false;
+                            self.read_links(scratch, reads, node, by)?
+                        }
+                        None => {
+                            self.at = At::Compared;
+                            let nearest = &mut scratch.nearest;
+                            let mut look = Nearer { by, nearest, without_leaving: false };
+                            reads.ask(matching, &mut look)?
+                        }
+                    }
+                }
+                At::Compared => {
+                    self.at = At::Nearest;
+                    self.give_up_if_dear();
+                    0
+                }
+                At::GivenUp => return Ok(Halt::Over),
+            };
+            if awaited > 0 {
+                return Ok(Halt::Awaits(awaited));
+            }
+        }
+    }
+
+    fn read_links<T: Translation>(
+        &mut self,
+        scratch: &mut Scratch,
+        reads: &mut Reads<'_, '_, T>,
+        node: NodeId,
+        by: By<'_>,
+    ) -> Result<usize, PoolError> {
+        self.at = At::Links;
+        scratch.clear_links();
+        match scratch.read_links(reads, node, by.core, by.level) {
+            true => Ok(0),
+            false => scratch.ask_for_links(reads, node, by),
+        }
+    }
+
+    /// Looks at what was awaited.
+    pub(super) fn look<T: Translation, Q: Borrow<Vector>>(
+        &mut self,
+        walk: &mut Walk<'_, Q>,
+        reads: &mut Reads<'_, '_, T>,
+        awaited: Awaited,
+        may_wait: bool,
     ) -> Result<bool, PoolError> {
-        // What another search has left is none of this one's.
-        self.clear(width, 0);
-        let Some(entry) = self.entry()? else { return Ok(false) };
-        let start = self.descend(entry, 0)?;
-        self.keeps_all = keeps_all;
-        match by {
-            None => self.begin(start, width, 0)?,
-            Some(by) => self.begin_filtered(start, width, by.filter)?,
+        let core = walk.core;
+        let by = By::new(core, walk.query.borrow(), 0);
+        let scratch = &mut *walk.scratch;
+        if let At::Links = self.at {
+            return scratch.look_at_links(reads, awaited, by, may_wait);
         }
-        Ok(true)
+        let Scratch { nearest, matching: Matching { seen, labels, .. }, .. } = scratch;
+        match self.at {
+            At::Seen if self.only_matching => {
+                reads.look_at(awaited, &mut Labels { core, labels }, may_wait)
+            }
+            At::Seen => {
+                let bound = nearest.bound();
+                reads.look_at(awaited, &mut Labelled { by, bound, seen }, may_wait)
+            }
+            _ => {
+                let mut look = Nearer { by, nearest, without_leaving: false };
+                reads.look_at(awaited, &mut look, may_wait)
+            }
+        }
     }
 
-    /// Goes on until the links of the nearest nodes have been read. False if that is given up, because to
-    /// compare with all would cost less.
-    pub(super) fn go_on_by(&mut self, by: Option<&mut By<'_>>) -> Result<bool, PoolError> {
-        let Some(by) = by else { return self.go_on().map(|()| true) };
-        while !by.only_matching {
-            let Some(judged) = self.step_filtered(by.filter)? else { return Ok(true) };
-            by.spent += STEP;
-            by.judged.seen += judged.seen;
-            by.judged.matching += judged.matching;
-            if by.spent > by.most {
-                return Ok(false);
+    /// Asks the filter about what was seen. No page may be on its way (`MANY-4`).
+    pub(super) fn judge<Q: Borrow<Vector>>(&mut self, walk: &mut Walk<'_, Q>) {
+        let Scratch { nearest, matching: memory, .. } = &mut *walk.scratch;
+        if self.only_matching {
+            self.at = At::Judged;
+            self.spent += memory.judged.len() as f64;
+            for (node, label) in &memory.labels {
+                match self.filter.matches(*label) {
+                    true => memory.matching.push(*node),
+                    false if self.is_direct => memory.between.push(*node),
+                    false => {}
+                }
             }
-            if by.judged.seen >= JUDGED_FIRST && by.local_share() < by.share / FAR_FEWER {
-                by.only_matching = true;
-                let width = self.nearest().width();
-                self.begin_matching(&by.seeds, width, by.filter)?;
+            return;
+        }
+        self.at = At::Nearest;
+        self.spent += STEP;
+        for (node, sight, label) in &memory.seen {
+            // Of what has left the label may be one that nothing has.
+            let is_match = sight.state == State::Live && self.filter.matches(*label);
+            self.seen += 1;
+            self.matched += u64::from(is_match);
+            if sight.state != State::Free && sight.distance < nearest.bound() {
+                nearest.insert(Near { distance: sight.distance, node: *node }, is_match);
             }
         }
-        while let Some(judged) = self.step_matching(by.filter)? {
-            by.spent += judged as f64;
-            if by.spent > by.most {
-                return Ok(false);
-            }
+        self.give_up_if_dear();
+        let is_known = self.seen >= JUDGED_FIRST && !self.is_given_up();
+        if is_known && self.local_share() < self.estimate.share / FAR_FEWER {
+            self.begin_again(walk);
         }
-        Ok(true)
     }
-}
 
-impl By<'_> {
+    fn give_up_if_dear(&mut self) {
+        if self.spent > self.estimate.most {
+            self.at = At::GivenUp;
+        }
+    }
+
     /// The part that matches of what is near to the query.
     fn local_share(&self) -> f64 {
-        (self.judged.matching + 1) as f64 / (self.judged.seen + 1) as f64
+        (self.matched + 1) as f64 / (self.seen + 1) as f64
     }
 }

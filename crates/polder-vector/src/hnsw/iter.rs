@@ -1,37 +1,38 @@
 //! The nearest vectors one after the other.
 
 use std::collections::{HashSet, VecDeque};
+use std::mem;
 
-use polder_pool::{PoolError, Translation};
+use polder_pool::{AccessHint, PoolError, Translation};
 
 use super::HnswIndex;
-use super::filtered::By;
-use super::walk::Scratch;
+use super::answer::{self, Labelling};
+use super::filtered::Filtered;
+use super::look::By;
+use super::steps::Steps;
 use crate::element::VectorRef;
 use crate::error::VectorError;
-use crate::lent::Lent;
 use crate::near::Near;
 use crate::node_id::NodeId;
+use crate::reads::Reads;
 use crate::search::{Found, Search};
 use crate::vectors::Vector;
 
 /// Vectors near to one, nearest first but for some that are found late; see [`HnswIndex::nearest`].
 pub struct NearestIter<'i, T: Translation> {
     index: &'i HnswIndex<T>,
-    query: Vector,
     /// What is still to be given, at most, and by what.
     search: Search<'i>,
     state: State<'i>,
-    scratch: Lent<Scratch>,
     given: HashSet<NodeId>,
     ready: VecDeque<Found>,
 }
 
 enum State<'i> {
     /// Nothing was looked at.
-    New,
-    /// The graph is gone through, with a filter by what that says.
-    Graph(Option<By<'i>>),
+    New(Vector),
+    /// The graph is gone through.
+    Graph(Box<Steps<'i>>),
     /// All that there is has been found.
     Over,
 }
@@ -80,53 +81,81 @@ impl<T: Translation> HnswIndex<T> {
 
 impl<'i, T: Translation> NearestIter<'i, T> {
     fn new(index: &'i HnswIndex<T>, query: Vector, search: Search<'i>) -> NearestIter<'i, T> {
-        let (state, scratch) = (State::New, Lent::new());
-        let (given, ready) = (HashSet::new(), VecDeque::new());
-        NearestIter { index, query, search, state, scratch, given, ready }
+        let (state, given, ready) = (State::New(query), HashSet::new(), VecDeque::new());
+        NearestIter { index, search, state, given, ready }
     }
 
     /// Finds more, if there is more.
     fn find(&mut self) -> Result<(), PoolError> {
-        let step = self.search.width.max(4) / 4;
         let width = self.given.len().saturating_add(self.search.width.max(1));
-        let (index, state) = (self.index, &mut self.state);
-        if let State::New = state {
-            let mut by = None;
-            if let Some(filter) = self.search.filter {
-                by = index.way_to_matching(filter, width)?;
-                if by.is_none() {
-                    return self.find_rest();
-                }
+        let mut steps = match mem::replace(&mut self.state, State::Over) {
+            State::New(query) => match self.begin(query, width)? {
+                Some(steps) => steps,
+                None => return Ok(()),
+            },
+            State::Graph(steps) => steps,
+            State::Over => return Ok(()),
+        };
+        let index = self.index;
+        let is_over = index.space.interleave(AccessHint::Normal, |way| {
+            let reads = &mut Reads::new(&index.space, way);
+            steps.widen(width);
+            steps.finish(reads)?;
+            let is_over = steps.is_given_up() || !steps.nearest().is_full();
+            if is_over && self.search.filter.is_some() {
+                return self.find_rest(steps.query()).map(|()| true);
             }
-            let is_empty = index.walk_with(&mut self.scratch, &self.query, |walk| {
-                Ok(!walk.begin_search(width, true, by.as_ref())?)
-            })?;
-            *state = if is_empty { State::Over } else { State::Graph(by) };
-        }
-        let State::Graph(by) = state else { return Ok(()) };
-        let (is_over, near) = index.walk_with(&mut self.scratch, &self.query, |walk| {
-            walk.nearest().widen(width);
-            let is_over = !walk.go_on_by(by.as_mut())? || !walk.nearest().is_full();
             let is_new = |near: &Near| !self.given.contains(&near.node);
-            let count = if is_over { usize::MAX } else { step };
-            Ok((is_over, walk.found().filter(is_new).take(count).collect::<Vec<_>>()))
+            let count = if is_over { usize::MAX } else { self.search.width.max(4) / 4 };
+            let near: Vec<Near> = steps.found().filter(is_new).take(count).collect();
+            let is_beyond = near.last().is_none_or(|last| last.distance > self.search.within);
+            self.given.extend(near.iter().map(|near| near.node));
+            self.read_labels(reads, steps.query(), &near)?;
+            Ok::<bool, PoolError>(is_over || is_beyond)
         })?;
-        if is_over && by.is_some() {
-            return self.find_rest();
+        if !is_over {
+            self.state = State::Graph(steps);
         }
-        if is_over || near.last().is_none_or(|last| last.distance > self.search.within) {
-            self.state = State::Over;
+        Ok(())
+    }
+
+    /// The first steps; none in an empty index, or if all were compared instead.
+    fn begin(&mut self, query: Vector, width: usize) -> Result<Option<Box<Steps<'i>>>, PoolError> {
+        let (index, mut filtered) = (self.index, None);
+        if let Some(filter) = self.search.filter {
+            let Some(estimate) = index.estimate(filter, width)? else {
+                return self.find_rest(&query).map(|()| None);
+            };
+            filtered = Some(Filtered::new(filter, estimate));
         }
-        self.given.extend(near.iter().map(|near| near.node));
-        self.ready.extend(index.found(&self.query, &self.search, near)?);
+        let begin =
+            |entry| Box::new(Steps::new(&index.core, query, entry, filtered, (width, true)));
+        Ok(index.entry()?.map(begin))
+    }
+
+    /// Gives those of these that are still there, are within the distance and match.
+    fn read_labels(
+        &mut self,
+        reads: &mut Reads<'_, '_, T>,
+        query: &Vector,
+        near: &[Near],
+    ) -> Result<(), PoolError> {
+        let of = &near[..near.partition_point(|near| near.distance <= self.search.within)];
+        let places: Vec<NodeId> = of.iter().map(|near| near.node).collect();
+        let (by, mut found) = (By::new(&self.index.core, query, 0), Vec::with_capacity(of.len()));
+        reads.each(&places, &mut Labelling { by, of, found: &mut found })?;
+        answer::sort(&mut found);
+        // No page is on its way (MANY-4).
+        let filter = self.search.filter;
+        found.retain(|found| filter.is_none_or(|filter| filter.matches(found.label)));
+        self.ready.extend(found);
         Ok(())
     }
 
     /// Compares with all, and gives those that were not given.
-    fn find_rest(&mut self) -> Result<(), PoolError> {
-        self.state = State::Over;
+    fn find_rest(&mut self, query: &Vector) -> Result<(), PoolError> {
         let count = self.search.count.saturating_add(self.given.len());
-        let all = self.index.compare_all(&self.query, &Search { count, ..self.search })?;
+        let all = self.index.compare_all(query, &Search { count, ..self.search })?;
         let is_new = |found: &Found| !self.given.contains(&found.node);
         self.ready.extend(all.found.into_iter().filter(is_new));
         Ok(())

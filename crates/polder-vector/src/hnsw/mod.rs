@@ -51,10 +51,11 @@
 //! |---|---|
 //! | `meta.rs` | the first page |
 //! | `node.rs` | pages of nodes |
-//! | `walk.rs` | going through the graph |
+//! | `walk.rs`, `look.rs` | going through a level, and what is looked at on the way |
+//! | `steps.rs` | from level to level |
+//! | `filtered.rs`, `sample.rs` | how a search with a filter goes through the lowest level |
 //! | `search.rs`, `iter.rs` | searches: for the nearest, for all within a distance; one after the other |
-//! | `batch.rs` | many searches, which go on together |
-//! | `filtered.rs`, `sample.rs` | how a search with a filter is done |
+//! | `answer.rs` | what searches have found, with labels |
 //! | `select.rs` | which of many to link with |
 //! | `entry.rs` | where searches begin |
 //! | `insert.rs`, `remove.rs` | changes |
@@ -64,13 +65,14 @@
 //! | `alone.rs` | what a page tells by itself |
 
 mod alone;
-mod batch;
+mod answer;
 mod check;
 mod entry;
 mod exact;
 mod filtered;
 mod insert;
 mod iter;
+mod look;
 mod meta;
 mod node;
 mod reconnect;
@@ -79,6 +81,7 @@ mod remove;
 mod sample;
 mod search;
 mod select;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod walk;

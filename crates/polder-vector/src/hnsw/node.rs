@@ -115,6 +115,9 @@ pub(crate) struct Layout {
     form: u64,
     /// How many nodes are asked for ahead.
     ahead: usize,
+    /// Lines of the processor's cache that begin in a vector or in label, scale and state behind it, and in what
+    /// is behind the vector.
+    lines: [usize; 2],
     /// For each level, from the beginning of a node to that of the next, in bytes.
     strides: [u32; HIGHEST as usize + 1],
 }
@@ -133,7 +136,9 @@ impl Layout {
             | byte(shape.metric.to_byte(), at::METRIC);
         let (tail, strides) = (vector.next_multiple_of(8), [0; HIGHEST as usize + 1]);
         let ahead = (AHEAD_BYTES / (tail + LISTS)).clamp(2, MOST_AHEAD);
-        let mut layout = Layout { page, vector, tail, links, form, ahead, strides };
+        let mut layout = Layout { page, vector, tail, links, form, ahead, lines: [0; 2], strides };
+        let tail_bytes = layout.node_bytes(0) - tail;
+        layout.lines = [tail + LISTS, tail_bytes].map(|bytes| bytes.div_ceil(64));
         layout.strides = std::array::from_fn(|level| layout.stride_of(level as u8) as u32);
         let (bytes, room) = (layout.node_bytes(0), page.bytes() - at::NODES);
         match bytes <= room {
@@ -443,7 +448,7 @@ impl<'a> NodeRef<'a> {
     /// Asks the processor for the vector, and label, scale and state behind it.
     #[inline(always)]
     pub(crate) fn prefetch(self, layout: &Layout) {
-        self.page.run(self.at, layout.tail + LISTS).prefetch_l2();
+        self.page.prefetch_l2(self.at, layout.lines[0]);
     }
 
     /// Asks the processor for label and state.
@@ -455,8 +460,7 @@ impl<'a> NodeRef<'a> {
     /// Asks the processor for what is behind the vector, the links of the lowest level included.
     #[inline(always)]
     pub(crate) fn prefetch_tail(self, layout: &Layout) {
-        let lists = layout.list(0) + layout.list_bytes(0);
-        self.page.run(self.at + layout.tail, lists - layout.tail).prefetch_l2();
+        self.page.prefetch_l2(self.at + layout.tail, layout.lines[1]);
     }
 
     /// Asks the processor for the list of a level.

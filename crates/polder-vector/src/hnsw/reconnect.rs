@@ -21,7 +21,7 @@ impl<T: Translation> HnswIndex<T> {
             }
             self.walk(vector, |walk| {
                 let Some(entry) = walk.entry()? else { return Ok(()) };
-                walk.without_leaving = true;
+                walk.go_without_leaving();
                 walk.level(entry.node, self.core.options.insert_width, 0)?;
                 near.extend(walk.found().map(|near| near.node));
                 Ok(())

@@ -1,16 +1,32 @@
-//! Searches: how a graph is gone through for what they ask.
+//! Searches for what is nearest, one or many, which go on together where pages must be read
+//! (`crate::together`).
+//!
+//! ```text
+//! 1  the graph is gone through, level by level (`steps.rs`)
+//! 2  the labels are read of the nearest that were found; of what has left meanwhile there is none, and then
+//!    those of the next ones are read
+//! ```
 
-use polder_pool::{PoolError, Translation};
+use std::mem;
 
-use super::HnswIndex;
-use super::filtered::By;
-use super::node::State;
-use super::walk::Walk;
+use polder_pool::{AccessHint, PoolError, Translation};
+use polder_structure::levels::root;
+
+use super::answer::{self, Labelling};
+use super::filtered::{Estimate, Filtered};
+use super::look::By;
+use super::meta::{self, Entry};
+use super::steps::Steps;
+use super::walk::Halt;
+use super::{Core, HnswIndex};
 use crate::element::VectorRef;
 use crate::error::VectorError;
 use crate::near::{Near, Nearest};
+use crate::node_id::NodeId;
+use crate::queries::Queries;
+use crate::reads::{Awaited, Reads};
 use crate::search::{Answer, Found, Search};
-use crate::vectors::Vector;
+use crate::together::{Searches, Stop, search_together};
 
 impl<T: Translation> HnswIndex<T> {
     /// Vectors near to `query`, nearest first: those of the `count` nearest that are found, fewer if
@@ -29,83 +45,219 @@ impl<T: Translation> HnswIndex<T> {
         query: impl Into<VectorRef<'v>>,
         search: &Search<'_>,
     ) -> Result<Answer, VectorError> {
-        let query = self.core.distances.vector(query.into())?;
-        search.validate()?;
-        let mut by = None;
-        if let Some(filter) = search.filter {
-            by = self.way_to_matching(filter, search.first_width())?;
-            if by.is_none() {
-                return Ok(self.compare_all(&query, search)?);
-            }
-        }
-        let near = self.walk(&query, |walk| {
-            let is_over = walk.search(search, by.as_mut())?;
-            let is_found = by.is_none() || is_over && walk.nearest().is_full();
-            Ok(is_found.then(|| walk.found().collect::<Vec<_>>()))
-        })?;
-        match near {
-            Some(near) => {
-                let found = self.found(&query, search, near)?;
-                Ok(Answer { found, is_exhaustive: false })
-            }
-            // What matches is not linked, or too far away.
-            None => Ok(self.compare_all(&query, search)?),
-        }
+        let answers = self.search_each(&Queries::new(&[query.into()], 1), search)?;
+        Ok(answers.into_iter().next().map(|(_, answer)| answer).unwrap_or_default())
     }
 
-    /// What a search has found, with labels, if it is still there.
-    pub(super) fn found(
+    /// The same for as many of these as the thread takes until all are taken; gives the answers, each with the
+    /// number of its query. The searches go on together where pages must be read: one search alone waits for
+    /// a few reads at a time.
+    ///
+    /// # Errors
+    /// Those of [`HnswIndex::search`], for any of them.
+    pub fn search_each(
         &self,
-        query: &Vector,
+        queries: &Queries<'_>,
         search: &Search<'_>,
-        near: impl IntoIterator<Item = Near>,
-    ) -> Result<Vec<Found>, PoolError> {
-        let near = near.into_iter();
-        let mut found = Vec::with_capacity(search.count.min(near.size_hint().1.unwrap_or(0)));
-        for Near { distance, node } in near.take_while(|near| near.distance <= search.within) {
-            if found.len() == search.count {
-                break;
+    ) -> Result<Vec<(usize, Answer)>, VectorError> {
+        search.validate()?;
+        let mut answers = Vec::new();
+        let mut estimate = None;
+        if let Some(filter) = search.filter {
+            estimate = self.estimate(filter, search.first_width())?;
+            if estimate.is_none() {
+                while let Some((number, query)) = queries.take() {
+                    let query = self.core.distances.vector(query)?;
+                    answers.push((number, self.compare_all(&query, search)?));
+                }
+                return Ok(answers);
             }
-            let label = self.read_node(node, |_, node| {
-                // The place may be another node's by now.
-                let is_it = || self.core.distance(query, node) == distance;
-                (node.state() == State::Live && is_it()).then(|| node.label())
-            })?;
-            let is_match = |label: &u64| search.filter.is_none_or(|filter| filter.matches(*label));
-            let label = label.flatten().filter(is_match);
-            found.extend(label.map(|label| Found { label, distance, node }));
         }
-        Ok(found)
+        let (index, core, entry, places) = (self, &*self.core, None, Vec::new());
+        let mut batch = Batch { index, core, entry, queries, search, estimate, answers, places };
+        self.space.interleave(AccessHint::Normal, |way| {
+            let reads = &mut Reads::new(&self.space, way);
+            search_together(reads, &mut batch, queries.together())
+        })?;
+        Ok(batch.answers)
     }
 }
 
-impl<T: Translation> Walk<'_, '_, T> {
-    /// Finds the nearest nodes of the lowest level. False if it was given up.
-    fn search(
+/// Searches for many vectors.
+struct Batch<'b, T: Translation> {
+    index: &'b HnswIndex<T>,
+    core: &'b Core,
+    /// Where the search before has begun.
+    entry: Option<Entry>,
+    queries: &'b Queries<'b>,
+    search: &'b Search<'b>,
+    /// With a filter: what is known of it.
+    estimate: Option<Estimate>,
+    answers: Vec<(usize, Answer)>,
+    /// Memory for places of which the labels are read.
+    places: Vec<NodeId>,
+}
+
+/// One of them.
+struct One<'b> {
+    number: usize,
+    steps: Steps<'b>,
+    at: At,
+    /// What was found, nearest first; the labels of the first ones were asked for.
+    near: Vec<Near>,
+    asked: usize,
+    /// What is still there of it.
+    found: Vec<Found>,
+}
+
+/// What is done next.
+#[derive(Debug, Clone, Copy)]
+enum At {
+    /// The graph is gone through.
+    Graph,
+    /// Labels are read.
+    Labels,
+    /// They have been read: the filter is asked whether they match.
+    Labelled,
+    /// All vectors that match are compared.
+    All,
+    End,
+}
+
+impl<'b, 'p, T: Translation> Searches<'p, T> for Batch<'b, T> {
+    type Search = One<'b>;
+
+    fn begin(&mut self, reads: &mut Reads<'_, 'p, T>) -> Result<Option<One<'b>>, VectorError> {
+        // Inserts change where searches begin; what it was leads to the graph as well.
+        match reads.read_here(root(), meta::entry) {
+            Some(entry) => self.entry = entry,
+            None if !reads.is_waiting() => self.entry = self.index.entry()?,
+            None => {}
+        }
+        while let Some((number, query)) = self.queries.take() {
+            let query = self.core.distances.vector(query)?;
+            let Some(entry) = self.entry else {
+                self.answers.push((number, Answer::default()));
+                continue;
+            };
+            let filtered = self.search.filter.zip(self.estimate.clone());
+            let filtered = filtered.map(|(filter, estimate)| Filtered::new(filter, estimate));
+            let sight = (self.search.first_width(), self.search.is_range());
+            let steps = Steps::new(self.core, query, entry, filtered, sight);
+            let (at, near, asked, found) = (At::Graph, Vec::new(), 0, Vec::new());
+            return Ok(Some(One { number, steps, at, near, asked, found }));
+        }
+        Ok(None)
+    }
+
+    fn go_on(
         &mut self,
-        search: &Search<'_>,
-        mut by: Option<&mut By<'_>>,
-    ) -> Result<bool, PoolError> {
-        let mut width = search.first_width();
-        if !self.begin_search(width, search.is_range(), by.as_deref())? {
-            return Ok(true);
-        }
+        one: &mut One<'b>,
+        reads: &mut Reads<'_, 'p, T>,
+    ) -> Result<Stop, PoolError> {
         loop {
-            if !self.go_on_by(by.as_deref_mut())? {
-                return Ok(false);
+            match one.at {
+                At::Graph => match one.steps.go_on(reads)? {
+                    Halt::Awaits(awaited) => return Ok(Stop::Awaits(awaited)),
+                    Halt::Judges => return Ok(Stop::Judges),
+                    Halt::Over => one.end_graph(self.search),
+                },
+                At::Labels => {
+                    let awaited = self.ask_for_labels(one, reads)?;
+                    if awaited > 0 {
+                        return Ok(Stop::Awaits(awaited));
+                    }
+                }
+                At::Labelled | At::All => return Ok(Stop::Judges),
+                At::End => return Ok(Stop::Ended),
             }
-            if !search.wants_more(self.nearest()) {
-                return Ok(true);
+            if let At::End = one.at {
+                let mut found = mem::take(&mut one.found);
+                answer::sort(&mut found);
+                self.answers.push((one.number, Answer { found, is_exhaustive: false }));
             }
-            width = width.saturating_mul(2);
-            self.nearest().widen(width);
         }
+    }
+
+    fn look(
+        &mut self,
+        one: &mut One<'b>,
+        reads: &mut Reads<'_, 'p, T>,
+        awaited: Awaited,
+        may_wait: bool,
+    ) -> Result<bool, PoolError> {
+        if let At::Graph = one.at {
+            return one.steps.look(reads, awaited, may_wait);
+        }
+        let by = By::new(self.core, one.steps.query(), 0);
+        let (of, found) = (&one.near, &mut one.found);
+        reads.look_at(awaited, &mut Labelling { by, of, found }, may_wait)
+    }
+
+    fn judge(&mut self, one: &mut One<'b>) -> Result<(), VectorError> {
+        match one.at {
+            At::Graph => one.steps.judge(),
+            At::All => {
+                let answer = self.index.compare_all(one.steps.query(), self.search)?;
+                self.answers.push((one.number, answer));
+                one.at = At::End;
+            }
+            _ => {
+                let filter = self.search.filter;
+                one.found.retain(|found| filter.is_none_or(|filter| filter.matches(found.label)));
+                one.at = At::Labels;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<T: Translation> Batch<'_, T> {
+    /// Reads the labels of as many as are missing. Gives how many places are awaited.
+    fn ask_for_labels(
+        &mut self,
+        one: &mut One<'_>,
+        reads: &mut Reads<'_, '_, T>,
+    ) -> Result<usize, PoolError> {
+        let missing = self.search.count - one.found.len();
+        let of = &one.near[one.asked..];
+        let of = &of[..of.len().min(missing)];
+        if of.is_empty() {
+            one.at = At::End;
+            return Ok(0);
+        }
+        one.asked += of.len();
+        if self.search.filter.is_some() {
+            one.at = At::Labelled;
+        }
+        self.places.clear();
+        self.places.extend(of.iter().map(|near| near.node));
+        let (by, of) = (By::new(self.core, one.steps.query(), 0), &one.near);
+        reads.ask(&self.places, &mut Labelling { by, of, found: &mut one.found })
+    }
+}
+
+impl One<'_> {
+    /// Everything in sight was gone through.
+    fn end_graph(&mut self, search: &Search<'_>) {
+        let steps = &mut self.steps;
+        if !steps.is_given_up() && search.wants_more(steps.nearest()) {
+            steps.widen(steps.width().saturating_mul(2));
+            return;
+        }
+        // What matches is not linked, or too far away.
+        if search.filter.is_some() && (steps.is_given_up() || !steps.nearest().is_full()) {
+            self.at = At::All;
+            return;
+        }
+        self.near.extend(steps.found().take_while(|near| near.distance <= search.within));
+        self.at = At::Labels;
     }
 }
 
 impl Search<'_> {
     /// Whether a search for all within a distance keeps more in sight than these.
-    pub(super) fn wants_more(&self, nearest: &Nearest) -> bool {
+    fn wants_more(&self, nearest: &Nearest) -> bool {
         let is_within = || nearest.iter().last().is_some_and(|last| last.distance <= self.within);
         self.is_range() && nearest.width() < self.count && nearest.is_full() && is_within()
     }

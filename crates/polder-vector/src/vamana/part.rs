@@ -109,7 +109,7 @@ impl<'p> Part<'p> {
         links.clear();
         links.extend(self.order.iter().take(SEEDS).map(|seed| NodeId::of_number(*seed)));
         loop {
-            visited.insert_all(links);
+            visited.insert_all(links, 0);
             for node in &*links {
                 let distance = self.distance(sought, node.number());
                 if distance < nearest.bound() {

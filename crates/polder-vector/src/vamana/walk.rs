@@ -397,7 +397,7 @@ impl<'w, Q: Borrow<Sought>> Walk<'w, Q> {
         reads: &mut Reads<'_, '_, T>,
     ) -> Result<usize, PoolError> {
         let Scratch { visited, links, seen, .. } = &mut *self.scratch;
-        visited.insert_all(links);
+        visited.insert_all(links, 0);
         seen.clear();
         let mut look = Entries { core: self.core, sought: self.sought.borrow(), seen };
         reads.ask(links, &mut AtSlot(&self.core.layout, &mut look))

@@ -104,16 +104,6 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Asks the processor for all of them, for its second-level cache alone: so more can be on its way than
-    /// the first level has buffers for what it misses, and what is looked at first is not displaced there.
-    #[inline(always)]
-    pub fn prefetch_l2(self) {
-        for line in 0..self.len.div_ceil(64) {
-            // SAFETY: within the run, or at its end.
-            raw::prefetch_l2(unsafe { self.first.as_ptr().add(64 * line) });
-        }
-    }
-
     /// Copies them to the beginning of `words`, as far as these reach.
     pub fn copy_to(self, words: &mut [u64]) {
         let len = self.len.min(8 * words.len());

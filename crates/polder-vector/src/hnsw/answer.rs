@@ -1,0 +1,69 @@
+//! What a search has found, with labels.
+
+use polder_pool::AccessHint;
+use polder_pool::bytes::PageRef;
+
+use super::look::By;
+use super::node::{NodeRef, State};
+use crate::near::Near;
+use crate::node_id::NodeId;
+use crate::reads::Look;
+use crate::search::Found;
+
+/// Reads the labels of what was found, if it is still there.
+pub(super) struct Labelling<'l> {
+    pub(super) by: By<'l>,
+    /// What was found, in the order in which labels are asked for.
+    pub(super) of: &'l [Near],
+    /// That of which the label was read.
+    pub(super) found: &'l mut Vec<Found>,
+}
+
+impl Labelling<'_> {
+    fn label(&self, node: NodeId, there: NodeRef<'_>) -> Option<Found> {
+        // In memory they are looked at one after the other.
+        let expected = self.of.get(self.found.len()).filter(|near| near.node == node);
+        let near = expected.or_else(|| self.of.iter().find(|near| near.node == node))?;
+        // The place may be another node's by now.
+        let is_it = || self.by.distance(there) == near.distance;
+        let is_found = there.state() == State::Live && is_it();
+        is_found.then(|| Found { label: there.label(), distance: near.distance, node })
+    }
+}
+
+impl Look for Labelling<'_> {
+    type Sight = Found;
+    const HINT: AccessHint = AccessHint::Normal;
+
+    fn ahead(&self) -> usize {
+        self.by.core.layout.ahead()
+    }
+
+    fn prefetch(&self, page: PageRef<'_>, node: NodeId) {
+        let layout = &self.by.core.layout;
+        layout.lowest(page, node.slot()).prefetch(layout);
+    }
+
+    fn see(&mut self, page: PageRef<'_>, node: NodeId) -> Result<Option<Found>, &'static str> {
+        Ok(self.label(node, self.by.core.expected(page, node)))
+    }
+
+    fn see_surely(
+        &mut self,
+        page: PageRef<'_>,
+        node: NodeId,
+    ) -> Result<Option<Found>, &'static str> {
+        Ok(self.by.core.node_in(page, node, |_, there| self.label(node, there))?.flatten())
+    }
+
+    fn take(&mut self, _: NodeId, found: Found) {
+        self.found.push(found);
+    }
+}
+
+/// Puts what was found in order, the nearest first: labels were read in the order in which pages came.
+pub(super) fn sort(found: &mut [Found]) {
+    found.sort_unstable_by_key(|Found { distance, node, .. }| {
+        Near { distance: *distance, node: *node }.order()
+    });
+}
