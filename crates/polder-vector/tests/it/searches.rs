@@ -4,12 +4,13 @@
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use polder_format::PageSize;
 use polder_pool::{Array, Hash, Pool, Space, Swizzle, Translation};
 use polder_testkit::effort::steps;
-use polder_testkit::pools::disk;
-use polder_testkit::{Random, test_with};
+use polder_testkit::pools::{disk, tight};
+use polder_testkit::{FaultPlan, Random, SimDisk, test_with};
 use polder_vector::roaring::RoaringTreemap;
 use polder_vector::{
     Answer, Filter, Found, HnswIndex, HnswOptions, Probe, Search, VamanaIndex, VamanaOptions,
@@ -19,11 +20,13 @@ use polder_vector::{
 use crate::support::*;
 
 pub const DIMENSIONS: usize = 8;
+/// Of vectors of which few fit a page.
+const LONG: usize = 100;
 const COUNT: usize = 10;
 
 /// A graph of which most of what is near is found.
 pub trait Searched: Family {
-    fn rich<T: Translation>(space: Space<T>) -> Self::Of<T>;
+    fn rich<T: Translation>(space: Space<T>, dimensions: usize) -> Self::Of<T>;
 
     /// Labels for which a filter of what is far away is asked, at most, of so many vectors: not all, and
     /// those that were seen before it was known what matches.
@@ -34,8 +37,8 @@ pub trait Searched: Family {
 }
 
 impl Searched for Graphs {
-    fn rich<T: Translation>(space: Space<T>) -> HnswIndex<T> {
-        let of = HnswOptions { links: 12, insert_width: 60, ..HnswOptions::new(l2(DIMENSIONS)) };
+    fn rich<T: Translation>(space: Space<T>, dimensions: usize) -> HnswIndex<T> {
+        let of = HnswOptions { links: 12, insert_width: 60, ..HnswOptions::new(l2(dimensions)) };
         HnswIndex::create(space, &of).unwrap()
     }
 
@@ -48,10 +51,10 @@ impl Searched for Graphs {
 }
 
 impl Searched for Steered {
-    fn rich<T: Translation>(space: Space<T>) -> VamanaIndex<T> {
+    fn rich<T: Translation>(space: Space<T>, dimensions: usize) -> VamanaIndex<T> {
         let of =
-            VamanaOptions { links: 24, insert_width: 60, ..VamanaOptions::new(l2(DIMENSIONS)) };
-        VamanaIndex::create(space, &of, &sample(DIMENSIONS, 100)).unwrap()
+            VamanaOptions { links: 24, insert_width: 60, ..VamanaOptions::new(l2(dimensions)) };
+        VamanaIndex::create(space, &of, &sample(dimensions, 100)).unwrap()
     }
 
     /// The seeds, what is seen until it is known, and once each label.
@@ -64,11 +67,19 @@ impl Searched for Steered {
 
 /// An index of some thousand vectors in clusters, with more memory than they need.
 pub fn filled<F: Searched, T: Translation>() -> (Pool<T>, F::Of<T>, Model, Random) {
+    fill::<F, T>(&disk(), DIMENSIONS)
+}
+
+fn fill<F: Searched, T: Translation>(
+    disk: &SimDisk,
+    dimensions: usize,
+) -> (Pool<T>, F::Of<T>, Model, Random) {
     let mut random = Random::new(21);
-    let (pool, index) = with_pool(&disk(), PageSize::MIN, 40, F::rich::<T>);
+    let rich = |space| F::rich::<T>(space, dimensions);
+    let (pool, index) = with_pool(disk, PageSize::MIN, 40, rich);
     let mut model = Model::new();
     for label in 0..steps(3000, 20_000) {
-        let vector = vector(&mut random, DIMENSIONS);
+        let vector = vector(&mut random, dimensions);
         model.insert(label, (insert(&index, label, &vector), vector));
     }
     (pool, index, model, random)
@@ -150,6 +161,34 @@ fn what_matches_is_far_away<F: Searched>() {
     assert_eq!(answer.found.len(), COUNT);
     let most = F::most_asked(model.len() as u64);
     assert!(asked.load(Ordering::Relaxed) < most, "{asked:?} labels were asked for");
+}
+
+/// The same of many searches at once, while most pages must be read.
+fn far_away_beyond_memory<F: Searched>() {
+    let (image, file, model) = {
+        let disk = disk();
+        let (pool, _, model, _) = fill::<F, Array>(&disk, LONG);
+        pool.flush().unwrap();
+        (disk.image(), pool.file_state(), model)
+    };
+    let disk = SimDisk::from_image(&image, FaultPlan::new(1).delay(0.3, Duration::ZERO));
+    let pool = open_pool::<Array>(&disk, &tight::<Array>(PageSize::MIN, file));
+    let index = F::Of::<Array>::opened(pool.open_space(SPACE).unwrap());
+    let corner = vec![0.0; LONG];
+    let far = nearest(&model, &corner, model.len()).split_off(model.len() / 2);
+    let far: BTreeSet<u64> = far.into_iter().collect();
+    let filter = |label: u64| far.contains(&label);
+    let queries: Vec<Vec<f32>> = (0..20).map(|i| vec![i as f32 / 10.0; LONG]).collect();
+    assert_filtered(&index, &model, &queries, &filter);
+    let queries: Vec<_> = queries.iter().map(VectorRef::from).collect();
+    let search = Search::new(COUNT, 30).filter(&filter);
+    let alone = queries.iter().map(|query| VectorIndex::search(&index, *query, &search).unwrap());
+    let alone: Vec<Answer> = alone.collect();
+    for threads in [1, 3] {
+        assert_eq!(search_many(&index, &queries, &search, threads).unwrap(), alone);
+    }
+    let reads = pool.stats().device_reads;
+    assert!(reads > 2000, "{reads} reads: the pool is not too small for the index");
 }
 
 /// A filter may panic: the thread searches as before.
@@ -282,6 +321,11 @@ macro_rules! tests_of {
             #[test]
             fn what_matches_is_far_away() {
                 super::what_matches_is_far_away::<$family>();
+            }
+
+            #[test]
+            fn far_away_beyond_memory() {
+                super::far_away_beyond_memory::<$family>();
             }
 
             #[test]
