@@ -475,11 +475,12 @@ def compare(folder, threads, searching, rounds, polder, names):
     ensure_truth(folder)
     files = [os.path.join(folder, name + ".fvecs") for name in ("base", "query")]
     graph = [str(threads), str(LINKS), str(INSERT_WIDTH), str(searching)]
-    commands = {"polder": [polder, *files, *graph, "turns"]}
+    ours = {"polder": "turns", "polder in batches": "batches"}
+    commands = {name: [polder, *files, *graph, way] for name, way in ours.items()}
     for name in names:
         side = ["side", name, folder, str(threads), str(searching)]
         commands[name] = [python_of(name), __file__, *side]
-    race(commands, rounds, [("polder", name) for name in names])
+    race(commands, rounds, [(one, name) for one in ours for name in names])
 
 
 def beyond(folder, share, searching, rounds, polder, names):

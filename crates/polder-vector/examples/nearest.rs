@@ -5,13 +5,13 @@
 //!
 //! So many threads insert, and so many search, one unless it is said. With `turns` as the last argument it
 //! searches whenever a line is read, and prints numbers alone: `scripts/vector-peers` has it take turns with
-//! other indexes.
+//! other indexes. With `batches` it does the same, and all queries are one call.
 
 use std::error::Error;
 use std::time::Instant;
 use std::{env, io};
 
-use polder_vector::{Search, VectorError};
+use polder_vector::{Found, Search, VectorError, VectorRef, search_many};
 use support::{in_parts, vectors};
 
 mod support;
@@ -36,21 +36,29 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok((query, exact.found))
     });
     let all = exact.collect::<Result<Vec<_>, VectorError>>()?;
+    let last = arguments.last().map_or("", String::as_str);
+    let is_batch = last == "batches";
+    let queries: Vec<VectorRef<'_>> = queries.iter().map(VectorRef::from).collect();
+    let hits = |found: &[Found], exact: &[Found]| -> usize {
+        found.iter().filter(|one| exact.contains(one)).count()
+    };
     let search = |width| -> Result<(f64, f64), VectorError> {
-        let begun = Instant::now();
-        let hits = in_parts(&all, searching, |part| {
-            let mut hits = 0;
-            for (query, exact) in part {
-                let found = index.search(*query, &Search::new(COUNT, width))?.found;
-                hits += found.iter().filter(|one| exact.contains(one)).count();
-            }
-            Ok(hits)
-        })?;
+        let (begun, search) = (Instant::now(), Search::new(COUNT, width));
+        let hits: usize = if is_batch {
+            let answers = search_many(&index, &queries, &search, searching)?;
+            answers.iter().zip(&all).map(|(answer, (_, exact))| hits(&answer.found, exact)).sum()
+        } else {
+            let parts = in_parts(&all, searching, |part| {
+                part.iter().try_fold(0, |sum, (query, exact)| {
+                    Ok(sum + hits(&index.search(*query, &search)?.found, exact))
+                })
+            });
+            parts?.into_iter().sum()
+        };
         let seconds = begun.elapsed().as_secs_f64();
-        let hits: usize = hits.into_iter().sum();
         Ok((hits as f64 / (COUNT * all.len()) as f64, all.len() as f64 / seconds))
     };
-    if arguments.last().is_some_and(|last| last == "turns") {
+    if is_batch || last == "turns" {
         println!("build {rate} {bytes}");
         for line in io::stdin().lines() {
             line?;

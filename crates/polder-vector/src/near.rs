@@ -138,6 +138,12 @@ impl Nearest {
         None
     }
 
+    /// The node that was taken last is still to be gone through. Nothing was inserted since.
+    pub(crate) fn put_back(&mut self) {
+        self.next = self.next.saturating_sub(1);
+        self.entries.get_mut(self.next).into_iter().for_each(|entry| *entry &= !DONE);
+    }
+
     /// Those that count, nearest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Near> {
         let counted = self.entries.iter().filter(|entry| **entry & COUNTS != 0);
@@ -188,6 +194,9 @@ mod tests {
                     if let Some(last) = last.map(|(near, _)| *near) {
                         model.retain(|(near, _)| near.order() <= last.order());
                     }
+                }
+                if random.u8(..9) == 0 && nearest.take_next().is_some() {
+                    nearest.put_back();
                 }
                 if random.u8(..3) == 0 {
                     let next = model.iter().find(|(near, _)| !gone.contains(&near.node));

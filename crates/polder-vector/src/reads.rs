@@ -28,7 +28,8 @@ pub(crate) trait Look {
     /// Whether its pages will be wanted again.
     const HINT: AccessHint;
 
-    /// How many places ahead of the one that is looked at lines are asked for.
+    /// Of how many places lines are asked for together, at least 1; half of them are not looked at until those of
+    /// the next ones are asked for.
     fn ahead(&self) -> usize;
 
     /// Asks the processor for what is seen of a place. Nothing may be believed of what is there.
@@ -118,7 +119,7 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
         debug_assert!(self.awaits_nothing(), "another search goes on");
         match self.ask(places, look)? {
             0 => Ok(()),
-            _ => self.look_at_all(look),
+            _ => self.finish(|reads, awaited, may_wait| reads.look_at(awaited, look, may_wait)),
         }
     }
 
@@ -133,8 +134,8 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
         self.ask_on(places, &mut Window::default(), false, look)
     }
 
-    /// The same of a list that grows at its end: of what was appended. With `keeps`, the last ones are not looked
-    /// at if no page was missing: their lines come while the caller does what leads to more of the list.
+    /// The same of a list that grows at its end: of what was appended. With `keeps`, the last ones of that are not
+    /// looked at if no page was missing: their lines come while the caller does what leads to more of the list.
     #[inline(always)]
     pub(crate) fn ask_on<L: Look>(
         &mut self,
@@ -150,7 +151,7 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
         }
         self.way.set_hint(L::HINT);
         let ahead = look.ahead();
-        let mut awaited = 0;
+        let (mut awaited, is_new) = (0, window.asked < places.len());
         while window.asked < places.len() {
             let together = &places[window.asked..];
             let together = &together[..together.len().min(TOGETHER)];
@@ -174,7 +175,7 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
                 awaited += self.look_until(end, places, window, look);
             }
         }
-        if !keeps || awaited > 0 {
+        if !keeps || !is_new || awaited > 0 {
             awaited += self.look_until(places.len(), places, window, look);
         }
         if awaited > 0 {
@@ -204,10 +205,13 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
         awaited
     }
 
-    /// Looks at what is awaited, as it comes.
+    /// Looks at all that is awaited, as it comes ([`Reads::next`]).
     #[cold]
-    fn look_at_all<L: Look>(&mut self, look: &mut L) -> Result<(), PoolError> {
-        while self.next(true, |reads, awaited, may_wait| reads.look_at(awaited, look, may_wait))? {}
+    pub(crate) fn finish(
+        &mut self,
+        mut look: impl FnMut(&mut Self, Awaited, bool) -> Result<bool, PoolError>,
+    ) -> Result<(), PoolError> {
+        while self.next(true, &mut look)? {}
         Ok(())
     }
 
@@ -439,5 +443,78 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
     #[inline(always)]
     fn link(&self, page: PageNo) -> LinkRef<'p> {
         LinkRef::Id(PageId::new(self.space.id(), page))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use polder_format::PageSize;
+    use polder_pool::{Array, FileState, Pool};
+    use polder_testkit::pools;
+
+    use super::*;
+    use crate::element::ElementKind;
+    use crate::hnsw::HnswIndex;
+    use crate::metric::Metric;
+    use crate::options::HnswOptions;
+    use crate::vectors::VectorShape;
+
+    /// Remembers what it has looked at.
+    struct Seen(Vec<NodeId>);
+
+    impl Look for Seen {
+        type Sight = ();
+        const HINT: AccessHint = AccessHint::Normal;
+
+        fn ahead(&self) -> usize {
+            4
+        }
+
+        fn prefetch(&self, _: PageRef<'_>, _: NodeId) {}
+
+        fn see(&mut self, _: PageRef<'_>, _: NodeId) -> Result<Option<()>, &'static str> {
+            Ok(Some(()))
+        }
+
+        fn take(&mut self, place: NodeId, (): ()) {
+            self.0.push(place);
+        }
+    }
+
+    /// Of a list that grows the last places are kept until more are asked for, and no longer; each is looked at
+    /// once, in its turn.
+    #[test]
+    fn the_last_places_are_kept_while_there_are_more() {
+        let config = pools::config(4, PageSize::MIN, FileState::NEW);
+        let pool: Pool<Array> =
+            Pool::open(Box::new(pools::disk()), &config, &crate::KINDS).unwrap();
+        let space = pool.create_space().unwrap();
+        let shape = VectorShape { element: ElementKind::F32, dimensions: 2, metric: Metric::L2 };
+        let index = HnswIndex::create(space.clone(), &HnswOptions::new(shape)).unwrap();
+        let nodes: Vec<NodeId> =
+            (0..100).map(|label| index.insert(label, &[label as f32, 0.0]).unwrap()).collect();
+        let (mut window, mut seen) = (Window::default(), Seen(Vec::new()));
+        // How many places there are, whether the last ones are kept, and how many are looked at then.
+        let steps = [
+            (0, true, 0),
+            (3, true, 1),
+            (10, true, 8),
+            (10, true, 10),
+            (11, true, 10),
+            (90, true, 88),
+            (97, false, 97),
+            (100, true, 98),
+            (100, false, 100),
+        ];
+        space.interleave(AccessHint::Normal, |way| {
+            let mut reads = Reads::new(&space, way);
+            for (count, keeps, looked_at) in steps {
+                let places = &nodes[..count];
+                assert_eq!(reads.ask_on(places, &mut window, keeps, &mut seen).unwrap(), 0);
+                assert_eq!(seen.0, nodes[..looked_at], "of {count}");
+                assert!(window.has_asked(places));
+                assert_eq!(window.is_over(places), looked_at == count);
+            }
+        });
     }
 }

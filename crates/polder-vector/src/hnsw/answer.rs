@@ -13,7 +13,7 @@ use crate::search::Found;
 /// Reads the labels of what was found, if it is still there.
 pub(super) struct Labelling<'l> {
     pub(super) by: By<'l>,
-    /// What was found, in the order in which labels are asked for.
+    /// What was found, in the order of the nodes.
     pub(super) of: &'l [Near],
     /// That of which the label was read.
     pub(super) found: &'l mut Vec<Found>,
@@ -21,13 +21,12 @@ pub(super) struct Labelling<'l> {
 
 impl Labelling<'_> {
     fn label(&self, node: NodeId, there: NodeRef<'_>) -> Option<Found> {
-        // In memory they are looked at one after the other.
-        let expected = self.of.get(self.found.len()).filter(|near| near.node == node);
-        let near = expected.or_else(|| self.of.iter().find(|near| near.node == node))?;
+        let at = self.of.binary_search_by_key(&node, |near| near.node).ok()?;
+        let distance = self.of[at].distance;
         // The place may be another node's by now.
-        let is_it = || self.by.distance(there) == near.distance;
+        let is_it = || self.by.distance(there) == distance;
         let is_found = there.state() == State::Live && is_it();
-        is_found.then(|| Found { label: there.label(), distance: near.distance, node })
+        is_found.then(|| Found { label: there.label(), distance, node })
     }
 }
 
@@ -40,25 +39,23 @@ impl Look for Labelling<'_> {
     }
 
     fn prefetch(&self, page: PageRef<'_>, node: NodeId) {
-        let layout = &self.by.core.layout;
-        layout.lowest(page, node.slot()).prefetch(layout);
+        page.prefetch(0);
+        self.by.prefetch(page, node);
     }
 
     fn see(&mut self, page: PageRef<'_>, node: NodeId) -> Result<Option<Found>, &'static str> {
-        Ok(self.label(node, self.by.core.expected(page, node)))
-    }
-
-    fn see_surely(
-        &mut self,
-        page: PageRef<'_>,
-        node: NodeId,
-    ) -> Result<Option<Found>, &'static str> {
         Ok(self.by.core.node_in(page, node, |_, there| self.label(node, there))?.flatten())
     }
 
     fn take(&mut self, _: NodeId, found: Found) {
         self.found.push(found);
     }
+}
+
+/// Puts what was found in the order of the nodes, in which labels are read, and gives these.
+pub(super) fn by_node(near: &mut [Near]) -> impl Iterator<Item = NodeId> {
+    near.sort_unstable_by_key(|near| near.node);
+    near.iter().map(|near| near.node)
 }
 
 /// Puts what was found in order, the nearest first: labels were read in the order in which pages came.

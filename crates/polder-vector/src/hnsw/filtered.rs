@@ -96,6 +96,11 @@ pub(super) struct Matching {
 }
 
 impl Matching {
+    /// Whether there is something about which the filter is to be asked.
+    fn is_seen(&self, only_matching: bool) -> bool {
+        if only_matching { !self.labels.is_empty() } else { !self.seen.is_empty() }
+    }
+
     /// Nothing matches yet of what a node leads to.
     fn clear(&mut self) {
         self.matching.clear();
@@ -182,9 +187,9 @@ impl<'f> Filtered<'f> {
         walk: &mut Walk<'_, Q>,
         reads: &mut Reads<'_, '_, T>,
     ) -> Result<Halt, PoolError> {
-        let by = By::new(walk.core, walk.query.borrow(), 0);
-        let scratch = &mut *walk.scratch;
         loop {
+            let by = By::new(walk.core, walk.query.borrow(), 0);
+            let scratch = &mut *walk.scratch;
             let awaited = match self.at {
                 At::Nearest => match scratch.nearest.take_next() {
                     Some(node) => {
@@ -213,7 +218,13 @@ impl<'f> Filtered<'f> {
                     labels.clear();
                     reads.ask(judged, &mut Labels { core: by.core, labels })?
                 }
-                At::Seen => return Ok(Halt::Judges),
+                At::Seen if scratch.matching.is_seen(self.only_matching) => {
+                    return Ok(Halt::Judges);
+                }
+                At::Seen => {
+                    self.judge(walk);
+                    0
+                }
                 At::Judged => {
                     let Matching { matching, between, next, .. } = &mut scratch.matching;
                     let is_enough = matching.len() >= by.core.options.links;
@@ -289,7 +300,7 @@ impl<'f> Filtered<'f> {
         }
     }
 
-    /// Asks the filter about what was seen. No page may be on its way (`MANY-4`).
+    /// Asks the filter about what was seen, if there is something. Then no page may be on its way (`MANY-4`).
     pub(super) fn judge<Q: Borrow<Vector>>(&mut self, walk: &mut Walk<'_, Q>) {
         let Scratch { nearest, matching: memory, .. } = &mut *walk.scratch;
         if self.only_matching {

@@ -93,13 +93,15 @@ impl<'i, T: Translation> NearestIter<'i, T> {
                 Some(steps) => steps,
                 None => return Ok(()),
             },
-            State::Graph(steps) => steps,
+            State::Graph(mut steps) => {
+                steps.widen(width);
+                steps
+            }
             State::Over => return Ok(()),
         };
         let index = self.index;
         let is_over = index.space.interleave(AccessHint::Normal, |way| {
             let reads = &mut Reads::new(&index.space, way);
-            steps.widen(width);
             steps.finish(reads)?;
             let is_over = steps.is_given_up() || !steps.nearest().is_full();
             if is_over && self.search.filter.is_some() {
@@ -107,10 +109,10 @@ impl<'i, T: Translation> NearestIter<'i, T> {
             }
             let is_new = |near: &Near| !self.given.contains(&near.node);
             let count = if is_over { usize::MAX } else { self.search.width.max(4) / 4 };
-            let near: Vec<Near> = steps.found().filter(is_new).take(count).collect();
+            let mut near: Vec<Near> = steps.found().filter(is_new).take(count).collect();
             let is_beyond = near.last().is_none_or(|last| last.distance > self.search.within);
             self.given.extend(near.iter().map(|near| near.node));
-            self.read_labels(reads, steps.query(), &near)?;
+            self.read_labels(reads, steps.query(), &mut near)?;
             Ok::<bool, PoolError>(is_over || is_beyond)
         })?;
         if !is_over {
@@ -133,22 +135,28 @@ impl<'i, T: Translation> NearestIter<'i, T> {
         Ok(index.entry()?.map(begin))
     }
 
-    /// Gives those of these that are still there, are within the distance and match.
+    /// Gives those of these that are still there, are within the distance and match, as many as are wanted.
     fn read_labels(
         &mut self,
         reads: &mut Reads<'_, '_, T>,
         query: &Vector,
-        near: &[Near],
+        near: &mut [Near],
     ) -> Result<(), PoolError> {
-        let of = &near[..near.partition_point(|near| near.distance <= self.search.within)];
-        let places: Vec<NodeId> = of.iter().map(|near| near.node).collect();
-        let (by, mut found) = (By::new(&self.index.core, query, 0), Vec::with_capacity(of.len()));
-        reads.each(&places, &mut Labelling { by, of, found: &mut found })?;
-        answer::sort(&mut found);
-        // No page is on its way (MANY-4).
+        let end = near.partition_point(|near| near.distance <= self.search.within);
+        let (by, mut rest) = (By::new(&self.index.core, query, 0), &mut near[..end]);
         let filter = self.search.filter;
-        found.retain(|found| filter.is_none_or(|filter| filter.matches(found.label)));
-        self.ready.extend(found);
+        while self.ready.len() < self.search.count && !rest.is_empty() {
+            let missing = (self.search.count - self.ready.len()).min(rest.len());
+            let (of, farther) = rest.split_at_mut(missing);
+            rest = farther;
+            let places: Vec<NodeId> = answer::by_node(of).collect();
+            let mut found = Vec::with_capacity(missing);
+            reads.each(&places, &mut Labelling { by, of, found: &mut found })?;
+            answer::sort(&mut found);
+            // No page is on its way (MANY-4).
+            found.retain(|found| filter.is_none_or(|by| by.matches(found.label)));
+            self.ready.extend(found);
+        }
         Ok(())
     }
 

@@ -60,6 +60,13 @@ impl<'w> By<'w> {
         distances.between_runs(self.query, found.vector(layout), || self.scale * found.scale())
     }
 
+    /// Asks the processor for a node, but for its links.
+    #[inline(always)]
+    pub(super) fn prefetch(self, page: PageRef<'_>, node: NodeId) {
+        let layout = &self.core.layout;
+        layout.lowest(page, node.slot()).prefetch(layout);
+    }
+
     /// What is seen of a node that is nearer than this, and so will be a candidate.
     #[inline(always)]
     fn sight(self, found: NodeRef<'_>, bound: f32) -> Option<Sight> {
@@ -97,8 +104,7 @@ impl Look for First<'_> {
     }
 
     fn prefetch(&self, page: PageRef<'_>, node: NodeId) {
-        let layout = &self.by.core.layout;
-        layout.lowest(page, node.slot()).prefetch(layout);
+        self.by.prefetch(page, node);
     }
 
     fn see(&mut self, page: PageRef<'_>, node: NodeId) -> Result<Option<Sight>, &'static str> {
@@ -166,9 +172,7 @@ impl Look for Nearer<'_> {
 
     #[inline(always)]
     fn prefetch(&self, page: PageRef<'_>, node: NodeId) {
-        let core = self.by.core;
-        let found = core.layout.lowest(page, node.slot());
-        found.prefetch(&core.layout);
+        self.by.prefetch(page, node);
     }
 
     #[inline(always)]
@@ -214,8 +218,7 @@ impl Look for Labelled<'_> {
 
     #[inline(always)]
     fn prefetch(&self, page: PageRef<'_>, node: NodeId) {
-        let layout = &self.by.core.layout;
-        layout.lowest(page, node.slot()).prefetch(layout);
+        self.by.prefetch(page, node);
     }
 
     #[inline(always)]

@@ -8,6 +8,7 @@
 //! ```
 
 use std::mem;
+use std::ops::Range;
 
 use polder_pool::{AccessHint, PoolError, Translation};
 use polder_structure::levels::root;
@@ -32,6 +33,9 @@ impl<T: Translation> HnswIndex<T> {
     /// Vectors near to `query`, nearest first: those of the `count` nearest that are found, fewer if
     /// there are not so many. The search keeps the `width` nearest in sight that it has seen (`ef` in the
     /// paper), at least `count`.
+    ///
+    /// What is found may depend on which pages are in memory: as long as none is missing, the search looks ahead,
+    /// and may go through nodes in another order.
     ///
     /// Where the search is for all that are within a distance, the `width` grows until some in sight are
     /// farther. With a filter the graph is gone through by way of what matches; where few match, which is
@@ -103,11 +107,13 @@ struct One<'b> {
     number: usize,
     steps: Steps<'b>,
     at: At,
-    /// What was found, nearest first; the labels of the first ones were asked for.
+    /// What was found, nearest first, but in the order of the nodes where labels were asked for, last of those in
+    /// this part.
     near: Vec<Near>,
-    asked: usize,
-    /// What is still there of it.
+    asked: Range<usize>,
+    /// What is still there of it. The filter was asked about the first ones.
     found: Vec<Found>,
+    judged: usize,
 }
 
 /// What is done next.
@@ -144,8 +150,8 @@ impl<'b, 'p, T: Translation> Searches<'p, T> for Batch<'b, T> {
             let filtered = filtered.map(|(filter, estimate)| Filtered::new(filter, estimate));
             let sight = (self.search.first_width(), self.search.is_range());
             let steps = Steps::new(self.core, query, entry, filtered, sight);
-            let (at, near, asked, found) = (At::Graph, Vec::new(), 0, Vec::new());
-            return Ok(Some(One { number, steps, at, near, asked, found }));
+            let (at, (near, asked, found, judged)) = (At::Graph, Default::default());
+            return Ok(Some(One { number, steps, at, near, asked, found, judged }));
         }
         Ok(None)
     }
@@ -190,7 +196,7 @@ impl<'b, 'p, T: Translation> Searches<'p, T> for Batch<'b, T> {
             return one.steps.look(reads, awaited, may_wait);
         }
         let by = By::new(self.core, one.steps.query(), 0);
-        let (of, found) = (&one.near, &mut one.found);
+        let (of, found) = (&one.near[one.asked.clone()], &mut one.found);
         reads.look_at(awaited, &mut Labelling { by, of, found }, may_wait)
     }
 
@@ -204,8 +210,10 @@ impl<'b, 'p, T: Translation> Searches<'p, T> for Batch<'b, T> {
             }
             _ => {
                 let filter = self.search.filter;
-                one.found.retain(|found| filter.is_none_or(|filter| filter.matches(found.label)));
-                one.at = At::Labels;
+                let is_match = |found: &Found| filter.is_none_or(|by| by.matches(found.label));
+                let new = one.found.split_off(one.judged);
+                one.found.extend(new.into_iter().filter(is_match));
+                (one.at, one.judged) = (At::Labels, one.found.len());
             }
         }
         Ok(())
@@ -219,20 +227,19 @@ impl<T: Translation> Batch<'_, T> {
         one: &mut One<'_>,
         reads: &mut Reads<'_, '_, T>,
     ) -> Result<usize, PoolError> {
-        let missing = self.search.count - one.found.len();
-        let of = &one.near[one.asked..];
-        let of = &of[..of.len().min(missing)];
-        if of.is_empty() {
+        let (missing, next) = (self.search.count - one.found.len(), one.asked.end);
+        one.asked = next..one.near.len().min(next.saturating_add(missing));
+        if one.asked.is_empty() {
             one.at = At::End;
             return Ok(0);
         }
-        one.asked += of.len();
         if self.search.filter.is_some() {
             one.at = At::Labelled;
         }
+        let of = &mut one.near[one.asked.clone()];
         self.places.clear();
-        self.places.extend(of.iter().map(|near| near.node));
-        let (by, of) = (By::new(self.core, one.steps.query(), 0), &one.near);
+        self.places.extend(answer::by_node(of));
+        let by = By::new(self.core, one.steps.query(), 0);
         reads.ask(&self.places, &mut Labelling { by, of, found: &mut one.found })
     }
 }

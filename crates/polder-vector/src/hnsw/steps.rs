@@ -100,9 +100,7 @@ impl<'s> Steps<'s> {
         loop {
             match self.go_on(reads)? {
                 Halt::Awaits(_) => {
-                    while reads.next(true, |reads, awaited, may_wait| {
-                        self.look(reads, awaited, may_wait)
-                    })? {}
+                    reads.finish(|reads, awaited, may_wait| self.look(reads, awaited, may_wait))?;
                 }
                 Halt::Judges => self.judge(),
                 Halt::Over => return Ok(()),

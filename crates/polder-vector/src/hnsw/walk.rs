@@ -8,7 +8,8 @@
 //!           the state words are asked for, all of them
 //!           the vectors are asked for, some ahead of the one that is compared
 //!           a page that is missing is asked of the device, all of them together
-//!           those are compared as they come
+//!           those are compared as they come; if no page was missing, the last ones when the vectors have
+//!               been asked for to which the next node leads
 //! ```
 //!
 //! A node that is being removed is gone through and not found. A walk goes on until a page is missing, so that
@@ -114,15 +115,21 @@ impl Scratch {
         without_leaving: bool,
     ) -> Result<Waits, PoolError> {
         loop {
+            let is_over = self.window.is_over(&self.links);
             let mut keeps = self.is_ahead;
-            if self.window.has_asked(&self.links) {
+            if is_over || keeps && self.window.has_asked(&self.links) {
                 match self.nearest.take_next() {
                     Some(node) if !self.read_links(reads, node, by.core, by.level) => {
                         self.is_ahead = false;
-                        return Ok(Waits::Links(node));
+                        if is_over {
+                            return Ok(Waits::Links(node));
+                        }
+                        // Another one may be nearer.
+                        self.nearest.put_back();
+                        keeps = false;
                     }
                     Some(_) => self.sift_links(),
-                    None if self.window.is_over(&self.links) => return Ok(Waits::Nothing),
+                    None if is_over => return Ok(Waits::Nothing),
                     None => keeps = false,
                 }
             }
@@ -361,10 +368,7 @@ impl<T: Translation> Alone<'_, '_, T> {
         let Alone { reads, walk, .. } = self;
         walk.begin(start, width, level, false);
         while let Halt::Awaits(_) = walk.go_on(reads)? {
-            while reads
-                .next(true, |reads, awaited, may_wait| walk.look(reads, awaited, may_wait))?
-            {
-            }
+            reads.finish(|reads, awaited, may_wait| walk.look(reads, awaited, may_wait))?;
         }
         Ok(())
     }

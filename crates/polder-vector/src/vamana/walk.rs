@@ -214,9 +214,7 @@ impl<T: Translation> VamanaIndex<T> {
         self.read_by(|reads| -> Result<(), PoolError> {
             while walk.done.is_some() {
                 while let Halt::Awaits(_) = walk.go_on(reads)? {
-                    while reads.next(true, |reads, awaited, may_wait| {
-                        walk.look(reads, awaited, may_wait)
-                    })? {}
+                    reads.finish(|reads, awaited, may_wait| walk.look(reads, awaited, may_wait))?;
                 }
             }
             Ok(())
