@@ -164,7 +164,9 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
             if !are_expected {
                 let unexpected =
                     expected.iter_mut().zip(together).filter(|(page, _)| page.is_none());
-                unexpected.for_each(|(page, place)| *page = self.find(*place));
+                let (way, space) = (&mut *self.way, self.space.id());
+                let link = |place: &NodeId| LinkRef::Id(PageId::new(space, place.page()));
+                unexpected.for_each(|(page, place)| *page = way.find(link(place)));
             }
             for (pages, part) in expected.chunks(ahead).zip(together.chunks(ahead)) {
                 for (page, place) in pages.iter().zip(part) {
@@ -320,20 +322,6 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
             self.way.hand_over(false);
         }
         Ok(is_seen || self.is_waiting())
-    }
-
-    /// Where a page lies, of a translation that expects it nowhere: it is found by the words that were asked
-    /// for.
-    #[inline(never)]
-    fn find(&mut self, place: NodeId) -> Option<PageRef<'p>> {
-        match self.way.visit(self.link(place.page())) {
-            Ok(page) => Some(page.page()),
-            Err(Restart) => {
-                // Why it is not there is asked when it is looked at.
-                let _ = self.way.blocked();
-                None
-            }
-        }
     }
 
     /// What `see` makes of a page that is here and does not change.

@@ -145,6 +145,20 @@ impl<'p, T: Translation> Interleaved<'p, T> {
         shared.translation.prefetch(&shared.core.frames.memory, &space.directory, link)
     }
 
+    /// Where the page of a link lies, of a translation that expects it nowhere ([`Interleaved::prefetch`]): it
+    /// is found by what was asked for. `None` if it is not here, or changes at the moment.
+    #[inline(never)]
+    pub fn find(&mut self, link: LinkRef<'p>) -> Option<PageRef<'p>> {
+        match self.visit(link) {
+            Ok(page) => Some(page.page()),
+            Err(Restart) => {
+                // Why it is not here is asked when it is wanted.
+                let _ = self.blocked();
+                None
+            }
+        }
+    }
+
     /// How many flights are open.
     #[inline(always)]
     pub fn open(&self) -> usize {

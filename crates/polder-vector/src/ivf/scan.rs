@@ -50,10 +50,14 @@ impl<'s, 'p, T: Translation> Scan<'s, 'p, T> {
                 self.space.load_ahead(coming.skip(self.asked).take(ahead - self.asked));
                 self.asked = ahead.min(pages.len() - i + behind.len());
             }
-            if let Some(next) = pages.get(i + 1).or(behind.first())
-                && let Some(expected) = self.way.prefetch(self.link(*next))
+            // What the page behind the next one is found by, and then the next one itself.
+            let mut coming = pages[i + 1..].iter().chain(behind).copied();
+            let (next, second) = (coming.next(), coming.next());
+            second.and_then(|page| self.way.prefetch(self.link(page)));
+            if let Some(link) = next.map(|page| self.link(page))
+                && let Some(page) = self.way.prefetch(link).or_else(|| self.way.find(link))
             {
-                EntriesPage::new(expected).prefetch(self.layout);
+                EntriesPage::new(page).prefetch(self.layout);
             }
             show(self, *page)?;
             self.asked = self.asked.saturating_sub(1);

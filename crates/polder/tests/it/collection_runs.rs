@@ -387,6 +387,49 @@ fn nothing_parts_where_the_device_fails() {
     assert!(failed > 0, "none has failed");
 }
 
+/// A log that cannot go on ends a load with an error, and nothing is written behind it, whichever of its writes
+/// has failed. What was durable is there, and the next load goes on.
+#[test]
+fn a_log_that_fails_ends_a_load() {
+    let (mut ended, mut parts, mut n) = (0, 0, 0);
+    loop {
+        let (disks, store, docs) = new();
+        store.flush().unwrap();
+        disks.log.set_plan(FaultPlan::new(n).fail(Operation::Write, When::Nth(n), Errno::IO));
+        let docs = docs.with_durability(Durability::Sync);
+        let loaded = docs.load((0..ROWS).map(row), 2, &mut |_| true);
+        let has_failed = disks.log.counts().failures > 0;
+        match &loaded {
+            // The log goes on without a part that it could not make longer.
+            Ok(loaded) => assert_eq!(loaded.inserted, ROWS),
+            Err(error) => {
+                assert!(full_text(error).contains("Input/output error"), "{}", full_text(error));
+                assert!(docs.insert(key(0), &vector(0), "").is_err(), "the store writes on");
+                ended += 1;
+            }
+        }
+        drop(docs);
+        let _ = store.close();
+        let disks = disks.crash(n);
+        disks.set_plan(&FaultPlan::new(n));
+        let store = disks.open(options()).unwrap();
+        let docs = store.collection(NAME).unwrap();
+        assert_eq!(docs.check(&mut |_| true).unwrap().faults, [""; 0]);
+        assert!(loaded.is_err() || docs.len() == ROWS);
+        assert!(!docs.remove("no such key").unwrap());
+        assert_agrees(&docs);
+        parts += u64::from(!docs.is_empty() && docs.len() < ROWS);
+        load(&docs, 0..ROWS);
+        assert_is_whole(&docs, &model(0..ROWS));
+        assert_sound(&store);
+        if !has_failed {
+            break;
+        }
+        n += 1 + n / 4;
+    }
+    assert!(ended > 4 && parts > 0, "{ended} loads were ended, {parts} at a part");
+}
+
 /// A vector that was being inserted is looked for among all where some are not linked (`COLL-5`).
 #[test]
 fn what_is_not_linked_is_settled() {
