@@ -20,7 +20,8 @@ use std::mem;
 use polder_pool::{PoolError, Translation};
 
 use super::HnswIndex;
-use super::look::{By, Labelled, Labels, Nearer, Sight};
+use super::look::{By, Labelled, Labels, Nearer};
+use super::matching::Matching;
 use super::node::State;
 use super::walk::{Halt, Scratch, Walk};
 use crate::near::Near;
@@ -77,35 +78,6 @@ impl<T: Translation> HnswIndex<T> {
         }
         let seeds = matching.into_iter().take(MOST_SEEDS).collect();
         Ok(Some(Estimate { share, seeds, most }))
-    }
-}
-
-/// Memory of a search with a filter.
-#[derive(Default)]
-pub(super) struct Matching {
-    /// Nodes that were compared, with their labels.
-    seen: Vec<(NodeId, Sight, u64)>,
-    /// Of these nodes it is to be found out whether they match.
-    judged: Vec<NodeId>,
-    labels: Vec<(NodeId, u64)>,
-    /// Those that match, which are to be compared.
-    matching: Vec<NodeId>,
-    /// Nodes that do not match, of which the links are taken instead; those before `next` were.
-    between: Vec<NodeId>,
-    next: usize,
-}
-
-impl Matching {
-    /// Whether there is something about which the filter is to be asked.
-    fn is_seen(&self, only_matching: bool) -> bool {
-        if only_matching { !self.labels.is_empty() } else { !self.seen.is_empty() }
-    }
-
-    /// Nothing matches yet of what a node leads to.
-    fn clear(&mut self) {
-        self.matching.clear();
-        self.between.clear();
-        self.next = 0;
     }
 }
 

@@ -53,7 +53,7 @@
 //! | `node.rs` | pages of nodes |
 //! | `walk.rs`, `look.rs` | going through a level, and what is looked at on the way |
 //! | `steps.rs` | from level to level |
-//! | `filtered.rs`, `sample.rs` | how a search with a filter goes through the lowest level |
+//! | `filtered.rs`, `matching.rs`, `sample.rs` | how a search with a filter goes through the lowest level |
 //! | `search.rs`, `iter.rs` | searches: for the nearest, for all within a distance; one after the other |
 //! | `answer.rs` | what searches have found, with labels |
 //! | `select.rs` | which of many to link with |
@@ -73,6 +73,7 @@ mod filtered;
 mod insert;
 mod iter;
 mod look;
+mod matching;
 mod meta;
 mod node;
 mod reconnect;

@@ -21,8 +21,8 @@ use std::thread::LocalKey;
 use polder_pool::bytes::PageRef;
 use polder_pool::{AccessHint, PoolError, Translation};
 
-use super::filtered::Matching;
 use super::look::{By, First, Links, Nearer};
+use super::matching::Matching;
 use super::meta::Entry;
 use super::{Core, HnswIndex};
 use crate::lent::{Kept, Lent, Memory};
