@@ -7,7 +7,7 @@
                                               many whenever a line is read
     vectors.py compare FOLDER THREADS SEARCHING ROUNDS POLDER NAME...
                                               starts all sides, and has them search in turns; POLDER is
-                                              the example `nearest` of polder-vector
+                                              the example `nearest` of polder-vector, which is two sides
     vectors.py save NAME FOLDER SHARE         builds an index to be searched with memory for one part in SHARE,
                                               as FOLDER/NAME-SHARE
     vectors.py larger NAME FOLDER SHARE SEARCHING

@@ -26,6 +26,7 @@ mod futures_faults;
 mod hostile;
 mod keys;
 mod kill;
+mod kill_collections;
 mod large_batches;
 mod lending;
 mod live;

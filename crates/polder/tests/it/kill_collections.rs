@@ -1,0 +1,191 @@
+//! Real kills of a process that changes a collection: a child inserts, replaces and removes vectors with
+//! several threads until it is killed, and tells by a pipe which of its steps are acknowledged. These are
+//! there; keys, rows and vectors agree. Then it goes on.
+//!
+//! `POLDER_KILLS=200` for a soak.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use polder::{Collection, Durability, Options, Store};
+use polder_testkit::Random;
+
+use crate::collections::*;
+use crate::support::*;
+
+const THREADS: u64 = 3;
+const KILLS: u64 = 4;
+/// Keys of a thread, which no other one changes.
+const KEYS: u64 = 40;
+
+/// What tells the child its work: the store, which index, and how many steps each thread has behind it.
+const PATH: &str = "POLDER_TEST_KILL_COLLECTION";
+const INDEX: &str = "POLDER_TEST_KILL_INDEX";
+const BEGIN: &str = "POLDER_TEST_KILL_BEGIN";
+
+const INDEXES: [Index; 3] = [Index::Graph, Index::Steered, Index::Lists];
+
+/// What a thread does in its `n`th step, always the same: the number of a key, and its seed, or `None` to
+/// remove it.
+fn step(thread: u64, n: u64) -> (u64, Option<u64>) {
+    let mut random = Random::new(thread << 48 | n);
+    let number = thread * KEYS + random.below(KEYS);
+    (number, random.chance(0.7).then(|| random.below(1 << 20)))
+}
+
+fn apply(model: &mut Docs, (number, seed): (u64, Option<u64>)) {
+    match seed {
+        Some(seed) => model.insert(key(number), seed),
+        None => model.remove(&key(number)),
+    };
+}
+
+fn options_of(path: &Path) -> Options {
+    tight(path).memory_budget(2 * Options::least_memory_budget(4096)).durability(Durability::Sync)
+}
+
+/// Not a test of its own: what the child does.
+#[test]
+fn child_that_changes_until_it_is_killed() {
+    let Some(path) = std::env::var_os(PATH) else { return };
+    let text = |name| std::env::var(name).unwrap();
+    let begin: Vec<u64> = text(BEGIN).split(',').map(|n| n.parse().unwrap()).collect();
+    let index = INDEXES[text(INDEX).parse::<usize>().unwrap()];
+    let store = Store::open(options_of(Path::new(&path))).unwrap();
+    let docs = store.collection(NAME).unwrap_or_else(|_| create(&store, index));
+    thread::scope(|scope| {
+        for (t, begin) in (0..).zip(begin) {
+            let docs = &docs;
+            scope.spawn(move || {
+                for n in begin.. {
+                    match step(t, n) {
+                        (number, Some(seed)) => insert(docs, number, seed),
+                        (number, None) => docs.remove(key(number)).unwrap(),
+                    };
+                    // In one piece, or not at all.
+                    let line = format!("\n#{t} {}\n", n + 1);
+                    std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
+                }
+            });
+        }
+    });
+}
+
+/// One store, killed again and again.
+struct Victim {
+    path: PathBuf,
+    index: usize,
+    /// How many steps of each thread are there, and with what result.
+    steps: Vec<u64>,
+    models: Vec<Docs>,
+}
+
+impl Victim {
+    fn live_and_die(&mut self, life: Duration) {
+        let begin = self.steps.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "kill_collections::child_that_changes_until_it_is_killed"])
+            .arg("--nocapture")
+            .env(PATH, &self.path)
+            .env(INDEX, self.index.to_string())
+            .env(BEGIN, begin)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (sender, said) = mpsc::channel();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                let told = line.strip_prefix('#').and_then(|line| line.split_once(' '));
+                let told = told.map(|(thread, steps)| (thread.parse(), steps.parse()));
+                // The last line may be cut off: then it says less.
+                if let Some((Ok(thread), Ok(steps))) = told {
+                    let _ = sender.send((thread, steps));
+                }
+            }
+        });
+        // From the first word on, so that there is something to lose.
+        let first: (usize, u64) = said.recv().unwrap();
+        thread::sleep(life);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let mut acknowledged = self.steps.clone();
+        for (thread, steps) in std::iter::once(first).chain(said) {
+            acknowledged[thread] = acknowledged[thread].max(steps);
+        }
+        self.look(&acknowledged);
+    }
+
+    /// Looks at a copy: the next child has to recover the store as it was left.
+    fn look(&mut self, acknowledged: &[u64]) {
+        let copy = self.path.with_extension("copy");
+        fs::create_dir_all(&copy).unwrap();
+        for name in ["data", "log"] {
+            fs::copy(self.path.join(name), copy.join(name)).unwrap();
+        }
+        let store = Store::open(options_of(&copy)).unwrap_or_else(|e| panic!("{}", full_text(&e)));
+        let docs = store.collection(NAME).unwrap();
+        assert_eq!(docs.check(&mut |_| true).unwrap().faults, [""; 0]);
+        assert_sound(&store);
+        // The first change settles what the kill has left.
+        assert!(!docs.remove("no such key").unwrap());
+        let mut all = Docs::new();
+        for t in 0..THREADS {
+            let found = of_thread(&docs, t);
+            self.find(t, acknowledged[t as usize], &found);
+            all.extend(found);
+        }
+        assert_is(&docs, &all);
+        store.close().unwrap();
+    }
+
+    /// Finds out after which of its steps a thread had what is there. A step that was not acknowledged may be.
+    fn find(&mut self, t: u64, acknowledged: u64, found: &Docs) {
+        let (steps, model) = (&mut self.steps[t as usize], &mut self.models[t as usize]);
+        while *steps < acknowledged {
+            apply(model, step(t, *steps));
+            *steps += 1;
+        }
+        if model != found {
+            apply(model, step(t, *steps));
+            *steps += 1;
+        }
+        assert!(
+            model == found,
+            "thread {t} lacks some of {acknowledged} steps, or more than one is there"
+        );
+    }
+}
+
+/// The keys of a thread that are there, with their seeds.
+fn of_thread(docs: &Collection, t: u64) -> Docs {
+    let there = |number| {
+        let payload = docs.payload(key(number)).unwrap()?;
+        Some((key(number), seed_of(&payload)))
+    };
+    (t * KEYS..(t + 1) * KEYS).filter_map(there).collect()
+}
+
+#[test]
+fn killed_children_leave_collections_whole() {
+    let kills = std::env::var("POLDER_KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut random = Random::new(u64::from(std::process::id()));
+    for index in 0..INDEXES.len() {
+        let mut victim = Victim {
+            path: dir.path().join(index.to_string()),
+            index,
+            steps: vec![0; THREADS as usize],
+            models: vec![Docs::new(); THREADS as usize],
+        };
+        for _ in 0..kills {
+            victim.live_and_die(Duration::from_micros(random.below(200_000)));
+        }
+        assert!(victim.steps.iter().sum::<u64>() > kills, "{:?}", victim.steps);
+    }
+}
