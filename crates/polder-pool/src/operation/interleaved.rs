@@ -150,7 +150,11 @@ impl<'p, T: Translation> Interleaved<'p, T> {
     #[inline(never)]
     pub fn find(&mut self, link: LinkRef<'p>) -> Option<PageRef<'p>> {
         match self.visit(link) {
-            Ok(page) => Some(page.page()),
+            Ok(page) => {
+                // It is counted when it is read.
+                self.attempt.pages -= 1;
+                Some(page.page())
+            }
             Err(Restart) => {
                 // Why it is not here is asked when it is wanted.
                 let _ = self.blocked();

@@ -154,7 +154,7 @@ impl<'i, T: Translation> NearestIter<'i, T> {
             reads.each(&places, &mut Labelling { by, of, found: &mut found })?;
             answer::sort(&mut found);
             // No page is on its way (MANY-4).
-            found.retain(|found| filter.is_none_or(|by| by.matches(found.label)));
+            found.retain(|found| filter.is_none_or(|filter| filter.matches(found.label)));
             self.ready.extend(found);
         }
         Ok(())

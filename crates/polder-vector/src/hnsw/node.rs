@@ -67,8 +67,7 @@ const SCALE: usize = 8;
 const STATE: usize = 12;
 const LISTS: usize = 13;
 
-/// Bytes of nodes that are asked for ahead of the one that is compared: a part of the smallest second-level
-/// caches.
+/// Bytes of nodes that are asked for together: a part of the smallest second-level caches.
 const AHEAD_BYTES: usize = 8 << 10;
 /// And how many nodes, at most.
 const MOST_AHEAD: usize = 16;
@@ -113,7 +112,7 @@ pub(crate) struct Layout {
     links: usize,
     /// What each page says of its nodes (`at::FORM`).
     form: u64,
-    /// How many nodes are asked for ahead.
+    /// How many nodes are asked for together.
     ahead: usize,
     /// Lines of the processor's cache that begin in a vector or in label, scale and state behind it, and in what
     /// is behind the vector.
@@ -219,7 +218,7 @@ impl Layout {
         ((self.page.bytes() - at::NODES) / stride).min(MOST_SLOTS)
     }
 
-    /// How many nodes ahead of the one that is compared their vectors are asked for.
+    /// Of how many nodes the vectors are asked for together.
     #[inline(always)]
     pub(crate) fn ahead(&self) -> usize {
         self.ahead

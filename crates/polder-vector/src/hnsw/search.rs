@@ -107,12 +107,13 @@ struct One<'b> {
     number: usize,
     steps: Steps<'b>,
     at: At,
-    /// What was found, nearest first, but in the order of the nodes where labels were asked for, last of those in
-    /// this part.
+    /// What was found, nearest first; that of which labels were asked for lies in the order of the nodes.
     near: Vec<Near>,
+    /// The part of it of which labels were asked for last.
     asked: Range<usize>,
-    /// What is still there of it. The filter was asked about the first ones.
+    /// What is still there of it.
     found: Vec<Found>,
+    /// About so many of that the filter was asked.
     judged: usize,
 }
 

@@ -50,7 +50,7 @@ impl<'s, 'p, T: Translation> Scan<'s, 'p, T> {
                 self.space.load_ahead(coming.skip(self.asked).take(ahead - self.asked));
                 self.asked = ahead.min(pages.len() - i + behind.len());
             }
-            // What the page behind the next one is found by, and then the next one itself.
+            // The next page is asked for; of the one behind it, what it is found by.
             let mut coming = pages[i + 1..].iter().chain(behind).copied();
             let (next, second) = (coming.next(), coming.next());
             second.and_then(|page| self.way.prefetch(self.link(page)));

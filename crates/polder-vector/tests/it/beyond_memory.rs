@@ -69,8 +69,8 @@ fn finds<F: Family, T: Translation>() {
     assert!(together >= 4, "at most {together} reads were under way");
 }
 
-/// Searches of one thread that go on together find what each finds alone, with a filter and for all within
-/// a distance as well.
+/// Searches of one thread that go on together find what each finds alone ([`assert_alike`]), with a filter and for
+/// all within a distance as well.
 fn together<F: Family>() {
     let Prepared { image, file, model } = prepared::<F>();
     let disk = SimDisk::from_image(&image, FaultPlan::new(1).delay(0.3, Duration::ZERO));
@@ -94,8 +94,8 @@ fn together<F: Family>() {
     let within = Search::new(1000, 10).within(middle);
     let filtered = [plain.filter(&many), plain.filter(&few), plain.filter(&by_vector)];
     for search in filtered.into_iter().chain([plain, within, within.filter(&many)]) {
-        assert_alike(&search_many(&index, &queries, &search, 1).unwrap(), &alone(search));
-        assert_alike(&search_many(&index, &queries, &search, 3).unwrap(), &alone(search));
+        assert_alike::<F>(&search_many(&index, &queries, &search, 1).unwrap(), &alone(search));
+        assert_alike::<F>(&search_many(&index, &queries, &search, 3).unwrap(), &alone(search));
     }
     let none = Search { count: 0, ..plain };
     assert!(alone(none).iter().eq(&vec![Answer::default(); queries.len()]));
@@ -123,9 +123,9 @@ fn one_read_at_once<F: Family>() {
     let odd = |label: u64| label % 2 == 1;
     for search in [Search::new(10, F::WIDTH), Search::new(10, F::WIDTH).filter(&odd)] {
         let found = search_many(&index, &queries, &search, 1).unwrap();
-        assert_alike(&found[..6], &found[6..]);
+        assert_alike::<F>(&found[..6], &found[6..]);
         let alone = queries.iter().map(|query| VectorIndex::search(&index, *query, &search));
-        assert_alike(&found, &alone.collect::<Result<Vec<_>, _>>().unwrap());
+        assert_alike::<F>(&found, &alone.collect::<Result<Vec<_>, _>>().unwrap());
     }
 }
 

@@ -185,7 +185,7 @@ fn far_away_beyond_memory<F: Searched>() {
     let alone = queries.iter().map(|query| VectorIndex::search(&index, *query, &search).unwrap());
     let alone: Vec<Answer> = alone.collect();
     for threads in [1, 3] {
-        assert_alike(&search_many(&index, &queries, &search, threads).unwrap(), &alone);
+        assert_alike::<F>(&search_many(&index, &queries, &search, threads).unwrap(), &alone);
     }
     let reads = pool.stats().device_reads;
     assert!(reads > 2000, "{reads} reads: the pool is not too small for the index");
