@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -101,6 +102,7 @@ fn child_that_writes_until_it_is_killed() {
     let number = |name| std::env::var(name).unwrap();
     let begin: Vec<u64> = number(BEGIN).split(',').map(|n| n.parse().unwrap()).collect();
     let level = number(LEVEL).parse().unwrap();
+    abort_on_panic();
     let store = Store::open(options(Path::new(&path), level, &number(MEMORY))).unwrap();
     thread::scope(|scope| {
         for (t, begin) in begin.into_iter().enumerate() {
@@ -179,7 +181,7 @@ impl Victim {
         let first = said.recv().unwrap();
         thread::sleep(life);
         child.kill().unwrap();
-        child.wait().unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(9), "the child has ended by itself");
         for (thread, steps) in std::iter::once(first).chain(said) {
             acknowledged[thread] = acknowledged[thread].max(steps);
         }

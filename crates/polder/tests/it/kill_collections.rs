@@ -58,12 +58,7 @@ fn child_that_changes_until_it_is_killed() {
     let text = |name| std::env::var(name).unwrap();
     let begin: Vec<u64> = text(BEGIN).split(',').map(|n| n.parse().unwrap()).collect();
     let index = INDEXES[text(INDEX).parse::<usize>().unwrap()];
-    // A thread that fails ends all of them.
-    let tell = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        tell(info);
-        std::process::abort();
-    }));
+    abort_on_panic();
     let store = Store::open(options_of(Path::new(&path))).unwrap();
     let docs = match begin.iter().all(|begin| *begin == 0) {
         true => create(&store, index),
