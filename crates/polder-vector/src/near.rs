@@ -77,6 +77,11 @@ impl Nearest {
         self.width
     }
 
+    /// Whether what is not among the nearest is kept.
+    pub(crate) fn keeps_all(&self) -> bool {
+        self.keeps_all
+    }
+
     /// Whether it has as many nodes that count as it keeps.
     pub(crate) fn is_full(&self) -> bool {
         self.counted >= self.width

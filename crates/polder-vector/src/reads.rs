@@ -80,6 +80,12 @@ pub(crate) struct Window {
 }
 
 impl Window {
+    /// Of how many places the lines were asked for.
+    #[inline(always)]
+    pub(crate) fn asked(self) -> usize {
+        self.asked
+    }
+
     /// Whether the lines were asked for of everything in this list.
     #[inline(always)]
     pub(crate) fn has_asked(self, places: &[NodeId]) -> bool {
@@ -435,7 +441,7 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use polder_format::PageSize;
     use polder_pool::{Array, FileState, Pool};
     use polder_testkit::pools;
@@ -448,7 +454,8 @@ mod tests {
     use crate::vectors::VectorShape;
 
     /// Remembers what it has looked at.
-    struct Seen(Vec<NodeId>);
+    #[derive(Default)]
+    pub(crate) struct Seen(pub(crate) Vec<NodeId>);
 
     impl Look for Seen {
         type Sight = ();
@@ -481,7 +488,7 @@ mod tests {
         let index = HnswIndex::create(space.clone(), &HnswOptions::new(shape)).unwrap();
         let nodes: Vec<NodeId> =
             (0..100).map(|label| index.insert(label, &[label as f32, 0.0]).unwrap()).collect();
-        let (mut window, mut seen) = (Window::default(), Seen(Vec::new()));
+        let (mut window, mut seen) = (Window::default(), Seen::default());
         // How many places there are, whether the last ones are kept, and how many are looked at then.
         let steps = [
             (0, true, 0),

@@ -162,7 +162,6 @@ pub(crate) fn search_together<'p, T: Translation, S: Searches<'p, T>>(
 #[cfg(test)]
 mod tests {
     use polder_format::{PageSize, SpaceId};
-    use polder_pool::bytes::PageRef;
     use polder_pool::{AccessHint, Array, FileState, Pool};
     use polder_testkit::pools;
 
@@ -172,7 +171,7 @@ mod tests {
     use crate::metric::Metric;
     use crate::node_id::NodeId;
     use crate::options::HnswOptions;
-    use crate::reads::Look;
+    use crate::reads::tests::Seen;
     use crate::vectors::VectorShape;
 
     /// Searches of which the first wants a page that is missing, and all others want nothing.
@@ -181,27 +180,6 @@ mod tests {
         begun: usize,
         /// How many had begun when the page had come.
         begun_before: Option<usize>,
-    }
-
-    struct See<'s>(&'s mut bool);
-
-    impl Look for See<'_> {
-        type Sight = ();
-        const HINT: AccessHint = AccessHint::Normal;
-
-        fn ahead(&self) -> usize {
-            1
-        }
-
-        fn prefetch(&self, _: PageRef<'_>, _: NodeId) {}
-
-        fn see(&mut self, _: PageRef<'_>, _: NodeId) -> Result<Option<()>, &'static str> {
-            Ok(Some(()))
-        }
-
-        fn take(&mut self, _: NodeId, (): ()) {
-            *self.0 = true;
-        }
     }
 
     const MANY: usize = 1000;
@@ -222,9 +200,9 @@ mod tests {
             if *search > 1 || self.begun_before.is_some() {
                 return Ok(Stop::Ended);
             }
-            let mut is_seen = false;
-            let awaits = reads.ask(&[self.missing], &mut See(&mut is_seen))?;
-            assert!(awaits == 1 && !is_seen, "the page is there before it was read");
+            let mut seen = Seen::default();
+            let awaits = reads.ask(&[self.missing], &mut seen)?;
+            assert!(awaits == 1 && seen.0.is_empty(), "the page is there before it was read");
             Ok(Stop::Awaits(awaits))
         }
 
@@ -235,8 +213,7 @@ mod tests {
             awaited: Awaited,
             may_wait: bool,
         ) -> Result<bool, PoolError> {
-            let mut is_seen = false;
-            reads.look_at(awaited, &mut See(&mut is_seen), may_wait)?;
+            let is_seen = reads.look_at(awaited, &mut Seen::default(), may_wait)?;
             if is_seen {
                 self.begun_before = Some(self.begun);
             }

@@ -94,7 +94,6 @@ pub(super) struct Filtered<'f> {
     only_matching: bool,
     /// Whether the filter is asked about what the nearest node itself leads to.
     is_direct: bool,
-    keeps_all: bool,
     at: At,
 }
 
@@ -120,8 +119,8 @@ enum At {
 impl<'f> Filtered<'f> {
     pub(super) fn new(filter: &'f dyn Filter, estimate: Estimate) -> Filtered<'f> {
         let (spent, seen, matched, at) = (0.0, 0, 0, At::Nearest);
-        let (only_matching, is_direct, keeps_all) = (false, false, false);
-        Filtered { filter, estimate, spent, seen, matched, only_matching, is_direct, keeps_all, at }
+        let (only_matching, is_direct) = (false, false);
+        Filtered { filter, estimate, spent, seen, matched, only_matching, is_direct, at }
     }
 
     /// Begins at this node; what does not match is gone through, and not found.
@@ -134,13 +133,13 @@ impl<'f> Filtered<'f> {
     ) {
         walk.clear(width, 0, keeps_all);
         walk.scratch.links.push(start);
-        (self.keeps_all, self.at) = (keeps_all, At::Links);
+        self.at = At::Links;
     }
 
     /// Begins again, with what matched of the sample, and goes by way of what matches alone.
     fn begin_again<Q: Borrow<Vector>>(&mut self, walk: &mut Walk<'_, Q>) {
-        let width = walk.nearest().width();
-        walk.clear(width, 0, self.keeps_all);
+        let (width, keeps_all) = (walk.nearest().width(), walk.nearest().keeps_all());
+        walk.clear(width, 0, keeps_all);
         let Scratch { visited, matching, .. } = &mut *walk.scratch;
         matching.clear();
         matching.judged.clone_from(&self.estimate.seeds);

@@ -114,9 +114,10 @@ pub(crate) struct Layout {
     form: u64,
     /// How many nodes are asked for together.
     ahead: usize,
-    /// Lines of the processor's cache that begin in a vector or in label, scale and state behind it, and in what
-    /// is behind the vector.
-    lines: [usize; 2],
+    /// Lines of the processor's cache that a vector takes with label, scale and state behind it.
+    vector_lines: usize,
+    /// And those that all that is behind the vector takes.
+    tail_lines: usize,
     /// For each level, from the beginning of a node to that of the next, in bytes.
     strides: [u32; HIGHEST as usize + 1],
 }
@@ -135,9 +136,10 @@ impl Layout {
             | byte(shape.metric.to_byte(), at::METRIC);
         let (tail, strides) = (vector.next_multiple_of(8), [0; HIGHEST as usize + 1]);
         let ahead = (AHEAD_BYTES / (tail + LISTS)).clamp(2, MOST_AHEAD);
-        let mut layout = Layout { page, vector, tail, links, form, ahead, lines: [0; 2], strides };
-        let tail_bytes = layout.node_bytes(0) - tail;
-        layout.lines = [tail + LISTS, tail_bytes].map(|bytes| bytes.div_ceil(64));
+        let (vector_lines, tail_lines) = ((tail + LISTS).div_ceil(64), 0);
+        let mut layout =
+            Layout { page, vector, tail, links, form, ahead, vector_lines, tail_lines, strides };
+        layout.tail_lines = (layout.node_bytes(0) - tail).div_ceil(64);
         layout.strides = std::array::from_fn(|level| layout.stride_of(level as u8) as u32);
         let (bytes, room) = (layout.node_bytes(0), page.bytes() - at::NODES);
         match bytes <= room {
@@ -447,7 +449,7 @@ impl<'a> NodeRef<'a> {
     /// Asks the processor for the vector, and label, scale and state behind it.
     #[inline(always)]
     pub(crate) fn prefetch(self, layout: &Layout) {
-        self.page.prefetch_l2(self.at, layout.lines[0]);
+        self.page.prefetch_l2(self.at, layout.vector_lines);
     }
 
     /// Asks the processor for label and state.
@@ -459,7 +461,7 @@ impl<'a> NodeRef<'a> {
     /// Asks the processor for what is behind the vector, the links of the lowest level included.
     #[inline(always)]
     pub(crate) fn prefetch_tail(self, layout: &Layout) {
-        self.page.prefetch_l2(self.at + layout.tail, layout.lines[1]);
+        self.page.prefetch_l2(self.at + layout.tail, layout.tail_lines);
     }
 
     /// Asks the processor for the list of a level.

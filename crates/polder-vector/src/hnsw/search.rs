@@ -250,7 +250,8 @@ impl One<'_> {
     fn end_graph(&mut self, search: &Search<'_>) {
         let steps = &mut self.steps;
         if !steps.is_given_up() && search.wants_more(steps.nearest()) {
-            steps.widen(steps.width().saturating_mul(2));
+            let width = steps.nearest().width();
+            steps.widen(width.saturating_mul(2));
             return;
         }
         // What matches is not linked, or too far away.

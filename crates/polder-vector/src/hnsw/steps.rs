@@ -110,12 +110,7 @@ impl<'s> Steps<'s> {
 
     /// Keeps more in sight from here on, when it was over.
     pub(super) fn widen(&mut self, width: usize) {
-        self.width = width;
         self.nearest().widen(width);
-    }
-
-    pub(super) fn width(&self) -> usize {
-        self.width
     }
 
     /// What is looked for.

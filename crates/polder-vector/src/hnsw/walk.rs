@@ -37,11 +37,10 @@ use crate::visited::Visited;
 pub(super) struct Scratch {
     pub(super) visited: Visited,
     pub(super) nearest: Nearest,
-    /// Links of a node, or of many, one after the other, and how far they were gone through; the first ones lead to
-    /// what was not seen before.
+    /// Links of a node, or of many, one after the other, and how far they were gone through. Those that were asked
+    /// for lead to what was not seen before.
     pub(super) links: Vec<NodeId>,
     window: Window,
-    sifted: usize,
     /// Whether the links of a node are read before all those to which others lead were compared.
     is_ahead: bool,
     /// The links of the node that was seen last.
@@ -75,7 +74,7 @@ impl Scratch {
 
     pub(super) fn clear_links(&mut self) {
         self.links.clear();
-        (self.window, self.sifted) = Default::default();
+        self.window = Window::default();
     }
 
     /// Appends the links of a node whose page is here. Whether it is.
@@ -170,8 +169,7 @@ impl Scratch {
     /// Leaves of the links that were read last those that lead to what was not seen.
     #[inline(always)]
     pub(super) fn sift_links(&mut self) {
-        self.visited.insert_all(&mut self.links, self.sifted);
-        self.sifted = self.links.len();
+        self.visited.insert_all(&mut self.links, self.window.asked());
     }
 }
 
@@ -204,7 +202,7 @@ pub(super) struct Walk<'w, Q: Borrow<Vector>> {
     level: u8,
     at: At,
     /// Nodes that are leaving are not gone through, as if they were not there.
-    pub(super) without_leaving: bool,
+    without_leaving: bool,
 }
 
 /// What is done next.

@@ -7,18 +7,14 @@
 //! The same where memory is in tiers; on a machine with two nodes of memory, of these nodes.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use polder::{Durability, Options, Store, Table, Tier, WriteBatch};
 use polder_testkit::Random;
 
+use crate::killing::*;
 use crate::support::*;
 
 const THREADS: u64 = 3;
@@ -28,12 +24,10 @@ const TABLES: [&str; 2] = ["a", "b"];
 const LEVELS: [Durability; 3] =
     [Durability::Sync, Durability::Periodic(Duration::from_millis(5)), Durability::None];
 
-/// What tells the child its work: the store, the level's number, which memory, and how many steps each
-/// thread has behind it.
+/// What tells the child its work: the store, the level's number, and which memory.
 const PATH: &str = "POLDER_TEST_KILL_STORE";
 const LEVEL: &str = "POLDER_TEST_KILL_LEVEL";
 const MEMORY: &str = "POLDER_TEST_KILL_MEMORY";
-const BEGIN: &str = "POLDER_TEST_KILL_BEGIN";
 
 type Content = BTreeMap<(usize, Vec<u8>), Vec<u8>>;
 /// Values of keys, or `None` to remove one.
@@ -99,10 +93,9 @@ fn write(store: &Store, tables: &[Table], changes: Changes) {
 #[test]
 fn child_that_writes_until_it_is_killed() {
     let Some(path) = std::env::var_os(PATH) else { return };
+    let begin = begun().unwrap();
     let number = |name| std::env::var(name).unwrap();
-    let begin: Vec<u64> = number(BEGIN).split(',').map(|n| n.parse().unwrap()).collect();
     let level = number(LEVEL).parse().unwrap();
-    abort_on_panic();
     let store = Store::open(options(Path::new(&path), level, &number(MEMORY))).unwrap();
     thread::scope(|scope| {
         for (t, begin) in begin.into_iter().enumerate() {
@@ -111,42 +104,11 @@ fn child_that_writes_until_it_is_killed() {
                 let tables = TABLES.map(|name| store.open_table(name).unwrap());
                 for n in begin.. {
                     write(store, &tables, step(t as u64, n));
-                    // In one piece, or not at all.
-                    let line = format!("\n#{t} {}\n", n + 1);
-                    std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
+                    tell(t as u64, n + 1);
                 }
             });
         }
     });
-}
-
-/// The child, and a channel of what it says: a thread and how many of its steps are acknowledged.
-fn child(victim: &Victim) -> (Child, mpsc::Receiver<(usize, u64)>) {
-    let begin = victim.steps.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "kill::child_that_writes_until_it_is_killed", "--nocapture"])
-        .env(PATH, &victim.path)
-        .env(LEVEL, victim.level.to_string())
-        .env(MEMORY, victim.memory)
-        .env(BEGIN, begin)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let (sender, receiver) = mpsc::channel();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    thread::spawn(move || {
-        for line in lines.map_while(Result::ok) {
-            let Some((thread, steps)) = line.strip_prefix('#').and_then(|l| l.split_once(' '))
-            else {
-                continue;
-            };
-            // The last line may be cut off, if it was written in two pieces: then it says less.
-            if let (Ok(thread), Ok(steps)) = (thread.parse(), steps.parse()) {
-                let _ = sender.send((thread, steps));
-            }
-        }
-    });
-    (child, receiver)
 }
 
 /// What each thread finds of its own.
@@ -175,22 +137,15 @@ struct Victim {
 
 impl Victim {
     fn live_and_die(&mut self, life: Duration) {
-        let (mut child, said) = child(self);
-        // From the first word on, so that there is something to lose.
-        let mut acknowledged = self.steps.clone();
-        let first = said.recv().unwrap();
-        thread::sleep(life);
-        child.kill().unwrap();
-        assert_eq!(child.wait().unwrap().signal(), Some(9), "the child has ended by itself");
-        for (thread, steps) in std::iter::once(first).chain(said) {
-            acknowledged[thread] = acknowledged[thread].max(steps);
-        }
-        // A copy is looked at: the next child has to recover the store as it was left.
-        let copy = self.path.with_extension("copy");
-        fs::create_dir_all(&copy).unwrap();
-        for name in ["data", "log"] {
-            fs::copy(self.path.join(name), copy.join(name)).unwrap();
-        }
+        let test = "kill::child_that_writes_until_it_is_killed";
+        let level = self.level.to_string();
+        let told = [
+            (PATH, self.path.as_os_str()),
+            (LEVEL, level.as_ref()),
+            (MEMORY, self.memory.as_ref()),
+        ];
+        let acknowledged = kill(test, &told, &self.steps, life);
+        let copy = copy_of(&self.path);
         let open = |options: Options| {
             let failed = |error| {
                 panic!("{:?} after {life:?}: {}", LEVELS[self.level], full_text(&error));

@@ -5,12 +5,7 @@
 //!
 //! `POLDER_KILLS=200` for a soak.
 
-use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -18,6 +13,7 @@ use polder::{Collection, Durability, Options, Store};
 use polder_testkit::Random;
 
 use crate::collections::*;
+use crate::killing::*;
 use crate::support::*;
 
 const THREADS: u64 = 3;
@@ -25,10 +21,9 @@ const KILLS: u64 = 4;
 /// Keys of a thread, which no other one changes.
 const KEYS: u64 = 40;
 
-/// What tells the child its work: the store, which index, and how many steps each thread has behind it.
+/// What tells the child its work: the store, and which index.
 const PATH: &str = "POLDER_TEST_KILL_COLLECTION";
 const INDEX: &str = "POLDER_TEST_KILL_INDEX";
-const BEGIN: &str = "POLDER_TEST_KILL_BEGIN";
 
 const INDEXES: [Index; 3] = [Index::Graph, Index::Steered, Index::Lists];
 
@@ -55,10 +50,8 @@ fn options_of(path: &Path) -> Options {
 #[test]
 fn child_that_changes_until_it_is_killed() {
     let Some(path) = std::env::var_os(PATH) else { return };
-    let text = |name| std::env::var(name).unwrap();
-    let begin: Vec<u64> = text(BEGIN).split(',').map(|n| n.parse().unwrap()).collect();
-    let index = INDEXES[text(INDEX).parse::<usize>().unwrap()];
-    abort_on_panic();
+    let begin = begun().unwrap();
+    let index = INDEXES[std::env::var(INDEX).unwrap().parse::<usize>().unwrap()];
     let store = Store::open(options_of(Path::new(&path))).unwrap();
     let docs = match begin.iter().all(|begin| *begin == 0) {
         true => create(&store, index),
@@ -73,9 +66,7 @@ fn child_that_changes_until_it_is_killed() {
                         (number, Some(seed)) => insert(docs, number, seed),
                         (number, None) => docs.remove(key(number)).unwrap(),
                     };
-                    // In one piece, or not at all.
-                    let line = format!("\n#{t} {}\n", n + 1);
-                    std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
+                    tell(t, n + 1);
                 }
             });
         }
@@ -93,48 +84,16 @@ struct Victim {
 
 impl Victim {
     fn live_and_die(&mut self, life: Duration) {
-        let begin = self.steps.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "kill_collections::child_that_changes_until_it_is_killed"])
-            .arg("--nocapture")
-            .env(PATH, &self.path)
-            .env(INDEX, self.index.to_string())
-            .env(BEGIN, begin)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (sender, said) = mpsc::channel();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                let told = line.strip_prefix('#').and_then(|line| line.split_once(' '));
-                let told = told.map(|(thread, steps)| (thread.parse(), steps.parse()));
-                // The last line may be cut off: then it says less.
-                if let Some((Ok(thread), Ok(steps))) = told {
-                    let _ = sender.send((thread, steps));
-                }
-            }
-        });
-        // From the first word on, so that there is something to lose.
-        let first: (usize, u64) = said.recv().unwrap();
-        thread::sleep(life);
-        child.kill().unwrap();
-        assert_eq!(child.wait().unwrap().signal(), Some(9), "the child has ended by itself");
-        let mut acknowledged = self.steps.clone();
-        for (thread, steps) in std::iter::once(first).chain(said) {
-            acknowledged[thread] = acknowledged[thread].max(steps);
-        }
+        let test = "kill_collections::child_that_changes_until_it_is_killed";
+        let index = self.index.to_string();
+        let told = [(PATH, self.path.as_os_str()), (INDEX, index.as_ref())];
+        let acknowledged = kill(test, &told, &self.steps, life);
         self.look(&acknowledged);
     }
 
-    /// Looks at a copy: the next child has to recover the store as it was left.
     fn look(&mut self, acknowledged: &[u64]) {
-        let copy = self.path.with_extension("copy");
-        fs::create_dir_all(&copy).unwrap();
-        for name in ["data", "log"] {
-            fs::copy(self.path.join(name), copy.join(name)).unwrap();
-        }
-        let store = Store::open(options_of(&copy)).unwrap_or_else(|e| panic!("{}", full_text(&e)));
+        let store = Store::open(options_of(&copy_of(&self.path)))
+            .unwrap_or_else(|e| panic!("{}", full_text(&e)));
         let docs = store.collection(NAME).unwrap();
         assert_eq!(docs.check(&mut |_| true).unwrap().faults, [""; 0]);
         assert_sound(&store);

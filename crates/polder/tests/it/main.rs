@@ -2,6 +2,7 @@
 //! Those that need a process of their own are in `tests/alone`.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
+mod killing;
 mod mount;
 #[path = "../../examples/stack.rs"]
 #[allow(dead_code, reason = "its main is run as an example")]

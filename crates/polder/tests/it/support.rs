@@ -94,15 +94,6 @@ pub fn open_on(disks: &Disks) -> Store {
     disks.open(tight("simulated")).unwrap()
 }
 
-/// A thread that fails ends the process, for a child that others watch.
-pub fn abort_on_panic() {
-    let tell = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        tell(info);
-        std::process::abort();
-    }));
-}
-
 /// An error and all of its causes, as people see it.
 pub fn full_text(error: &dyn Error) -> String {
     let mut text = error.to_string();
