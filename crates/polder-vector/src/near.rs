@@ -59,8 +59,9 @@ impl Nearest {
         self.set_bound();
     }
 
-    /// Keeps more nodes, those that were seen and not kept included.
+    /// Keeps more nodes, those that were seen and not kept included: it keeps all.
     pub(crate) fn widen(&mut self, width: usize) {
+        debug_assert!(self.keeps_all, "what was not among the nearest is gone");
         self.width = width;
         while self.counted < self.width
             && let Some(Reverse(entry)) = self.beyond.pop()
@@ -70,7 +71,6 @@ impl Nearest {
             self.counted += usize::from(entry & COUNTS != 0);
         }
         self.next = 0;
-        self.set_bound();
     }
 
     pub(crate) fn width(&self) -> usize {
@@ -132,21 +132,23 @@ impl Nearest {
 
     /// The nearest node that is still to be gone through.
     #[inline]
-    pub(crate) fn take_next(&mut self) -> Option<NodeId> {
-        while let Some(entry) = self.entries.get_mut(self.next) {
-            self.next += 1;
+    pub(crate) fn peek_next(&mut self) -> Option<NodeId> {
+        while let Some(entry) = self.entries.get(self.next) {
             if *entry & DONE == 0 {
-                *entry |= DONE;
                 return Some(self.nodes[place_of(*entry)]);
             }
+            self.next += 1;
         }
         None
     }
 
-    /// The node that was taken last is still to be gone through. Nothing was inserted since.
-    pub(crate) fn put_back(&mut self) {
-        self.next = self.next.saturating_sub(1);
-        self.entries.get_mut(self.next).into_iter().for_each(|entry| *entry &= !DONE);
+    /// The same, which is gone through from here on.
+    #[inline]
+    pub(crate) fn take_next(&mut self) -> Option<NodeId> {
+        let node = self.peek_next()?;
+        self.entries[self.next] |= DONE;
+        self.next += 1;
+        Some(node)
     }
 
     /// Those that count, nearest first.
@@ -200,11 +202,9 @@ mod tests {
                         model.retain(|(near, _)| near.order() <= last.order());
                     }
                 }
-                if random.u8(..9) == 0 && nearest.take_next().is_some() {
-                    nearest.put_back();
-                }
                 if random.u8(..3) == 0 {
                     let next = model.iter().find(|(near, _)| !gone.contains(&near.node));
+                    assert_eq!(nearest.peek_next(), next.map(|(near, _)| near.node));
                     assert_eq!(nearest.take_next(), next.map(|(near, _)| near.node));
                     gone.extend(next.map(|(near, _)| near.node));
                 }

@@ -117,17 +117,18 @@ impl Scratch {
             let is_over = self.window.is_over(&self.links);
             let mut keeps = self.is_ahead;
             if is_over || keeps && self.window.has_asked(&self.links) {
-                match self.nearest.take_next() {
-                    Some(node) if !self.read_links(reads, node, by.core, by.level) => {
-                        self.is_ahead = false;
-                        if is_over {
-                            return Ok(Waits::Links(node));
-                        }
-                        // Another one may be nearer.
-                        self.nearest.put_back();
-                        keeps = false;
+                match self.nearest.peek_next() {
+                    Some(node) if self.read_links(reads, node, by.core, by.level) => {
+                        self.nearest.take_next();
+                        self.sift_links();
                     }
-                    Some(_) => self.sift_links(),
+                    Some(node) if is_over => {
+                        self.nearest.take_next();
+                        self.is_ahead = false;
+                        return Ok(Waits::Links(node));
+                    }
+                    // Of those that are looked at now one may be nearer.
+                    Some(_) => (self.is_ahead, keeps) = (false, false),
                     None if is_over => return Ok(Waits::Nothing),
                     None => keeps = false,
                 }

@@ -102,8 +102,10 @@ fn together<F: Family>() {
     assert_eq!(search_many(&index, &queries, &none, 1).unwrap(), alone(none));
     let reads = pool.stats().device_reads;
     assert!(reads > 2000, "{reads} reads: the pool is not too small for the index");
-    // One thread has more reads under way the more frames there are.
-    let disk = SimDisk::from_image(&image, FaultPlan::new(1).delay(0.3, Duration::ZERO));
+    // One thread has more reads under way the more frames there are. Those of lists are the pool's own thread's,
+    // which has to come to run before the searches have read everything by themselves.
+    let slow = FaultPlan::new(1).delay(0.3, Duration::from_millis(1));
+    let disk = SimDisk::from_image(&image, slow);
     let pool = open_pool::<Array>(&disk, &config(16, PageSize::MIN, file));
     let index = F::Of::<Array>::opened(pool.open_space(SPACE).unwrap());
     search_many(&index, &queries, &plain, 1).unwrap();

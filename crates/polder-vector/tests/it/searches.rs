@@ -221,10 +221,19 @@ fn a_filter_that_searches<F: Searched>() {
 fn a_filter_that_changes_what_it_is_asked_about<F: Searched>() {
     let (_pool, index, model, _) = filled::<F, Array>();
     let (mut node, there) = model[&7].clone();
-    for all in [true, false] {
-        let changed = AtomicBool::new(false);
+    // What it is asked about 7 at last is whether that still matches; before, whether it is to be found.
+    let asked = AtomicU64::new(0);
+    let counting = |label: u64| {
+        asked.fetch_add(u64::from(label == 7), Ordering::Relaxed);
+        true
+    };
+    find(&index, &there, &Search::new(20, 20).filter(&counting));
+    let last_but_one = asked.load(Ordering::Relaxed).saturating_sub(2);
+    for (all, when) in [(true, 0), (true, last_but_one), (false, 0)] {
+        let (asked, changed) = (AtomicU64::new(0), AtomicBool::new(false));
         let changing = |label: u64| {
-            if label == 7 && !changed.swap(true, Ordering::Relaxed) {
+            let is_it = label == 7 && asked.fetch_add(1, Ordering::Relaxed) >= when;
+            if is_it && !changed.swap(true, Ordering::Relaxed) {
                 assert!(VectorIndex::remove(&index, 7, node).unwrap());
                 insert(&index, 100_000, &there);
             }
