@@ -11,7 +11,7 @@ use std::error::Error;
 use std::time::Instant;
 use std::{env, io};
 
-use polder_vector::{Found, Search, VectorError, VectorRef, search_many};
+use polder_vector::{Search, VectorError, VectorRef, search_many};
 use support::{in_parts, vectors};
 
 mod support;
@@ -31,32 +31,27 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (_folder, index) = support::build(&base, threads, links, width)?;
     let rate = base.len() as f64 / begun.elapsed().as_secs_f64();
     let bytes = index.space().pages_in_use()? * 8192 / base.len() as u64;
-    let exact = queries.iter().map(|query| {
-        let exact = index.search_exact(query, &Search::new(COUNT, 0))?;
-        Ok((query, exact.found))
-    });
+    let exact =
+        queries.iter().map(|query| Ok(index.search_exact(query, &Search::new(COUNT, 0))?.found));
     let all = exact.collect::<Result<Vec<_>, VectorError>>()?;
     let last = arguments.last().map_or("", String::as_str);
     let is_batch = last == "batches";
     let queries: Vec<VectorRef<'_>> = queries.iter().map(VectorRef::from).collect();
-    let hits = |found: &[Found], exact: &[Found]| -> usize {
-        found.iter().filter(|one| exact.contains(one)).count()
-    };
     let search = |width| -> Result<(f64, f64), VectorError> {
         let (begun, search) = (Instant::now(), Search::new(COUNT, width));
-        let hits: usize = if is_batch {
-            let answers = search_many(&index, &queries, &search, searching)?;
-            answers.iter().zip(&all).map(|(answer, (_, exact))| hits(&answer.found, exact)).sum()
+        let answers = if is_batch {
+            vec![search_many(&index, &queries, &search, searching)?]
         } else {
-            let parts = in_parts(&all, searching, |part| {
-                part.iter().try_fold(0, |sum, (query, exact)| {
-                    Ok(sum + hits(&index.search(*query, &search)?.found, exact))
-                })
-            });
-            parts?.into_iter().sum()
+            in_parts(&queries, searching, |part| {
+                part.iter().map(|query| index.search(*query, &search)).collect()
+            })?
         };
         let seconds = begun.elapsed().as_secs_f64();
-        Ok((hits as f64 / (COUNT * all.len()) as f64, all.len() as f64 / seconds))
+        let hits =
+            answers.iter().flatten().zip(&all).map(|(answer, exact)| {
+                answer.found.iter().filter(|one| exact.contains(one)).count()
+            });
+        Ok((hits.sum::<usize>() as f64 / (COUNT * all.len()) as f64, all.len() as f64 / seconds))
     };
     if is_batch || last == "turns" {
         println!("build {rate} {bytes}");

@@ -5,10 +5,10 @@ use crate::error::VectorError;
 use crate::index::VectorIndex;
 use crate::queries::Queries;
 use crate::search::{Answer, Search};
-use crate::share::share;
+use crate::share::in_threads;
 
-/// Searches for many vectors, by so many threads, the caller's among them, each as
-/// [`VectorIndex::search_each`] does. Gives the answers in the order of the queries.
+/// Searches for many vectors, by so many threads, each as [`VectorIndex::search_each`] does; by one, which is the
+/// caller's. Gives the answers in the order of the queries.
 ///
 /// ```
 /// # use polder_format::PageSize;
@@ -41,15 +41,14 @@ pub fn search_many(
 ) -> Result<Vec<Answer>, VectorError> {
     let threads = threads.clamp(1, queries.len().max(1));
     let shared = Queries::new(queries, threads);
-    let search = |answers: &mut Vec<(usize, Answer)>, _| -> Result<(), VectorError> {
+    let found = in_threads(threads, || {
         if shared.is_over() {
-            return Ok(());
+            return Ok(Vec::new());
         }
-        answers.extend(index.search_each(&shared, search).inspect_err(|_| shared.stop())?);
-        Ok(())
-    };
-    let found = share(threads, threads, Vec::new, search, &mut |_| true)?;
-    let mut answers: Vec<_> = found.into_iter().flatten().flatten().collect();
+        index.search_each(&shared, search).inspect_err(|_| shared.stop())
+    });
+    let found: Vec<Vec<_>> = found.into_iter().collect::<Result<_, _>>()?;
+    let mut answers: Vec<_> = found.into_iter().flatten().collect();
     answers.sort_unstable_by_key(|(number, _)| *number);
     debug_assert!(answers.iter().map(|(number, _)| *number).eq(0..queries.len()));
     Ok(answers.into_iter().map(|(_, answer)| answer).collect())

@@ -1,5 +1,6 @@
 //! Work that several threads share.
 
+use std::panic::resume_unwind;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
@@ -53,7 +54,7 @@ pub(crate) fn share<S: Send, E: Send>(
         for other in others {
             match other.join() {
                 Ok(state) => states.push(state),
-                Err(panic) => std::panic::resume_unwind(panic),
+                Err(panic) => resume_unwind(panic),
             }
         }
         states
@@ -64,8 +65,26 @@ pub(crate) fn share<S: Send, E: Send>(
     }
 }
 
+/// What each of so many threads makes of the same work. Short work: the caller's thread waits, as a thread that
+/// a busy one starts may begin milliseconds late, queued behind it while another processor idles. Where no
+/// thread starts, or one is enough, it is the caller's that works.
+pub(crate) fn in_threads<R: Send>(threads: usize, work: impl Fn() -> R + Sync) -> Vec<R> {
+    thread::scope(|scope| {
+        let spawn = |_| thread::Builder::new().spawn_scoped(scope, &work).ok();
+        let started: Vec<_> = (0..threads).filter(|_| threads > 1).filter_map(spawn).collect();
+        if started.is_empty() {
+            return vec![work()];
+        }
+        let results = started
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        results.collect()
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
     use std::convert::Infallible;
 
     use super::*;
@@ -89,5 +108,13 @@ mod tests {
         let fail = |(): &mut (), number| if number >= 40 { Err(number) } else { Ok(()) };
         assert_eq!(share(1000, 4, || (), fail, &mut |_| true).unwrap_err(), 40);
         assert!(share(30, 1, || (), fail, &mut |_| false).unwrap().is_none());
+    }
+
+    #[test]
+    fn so_many_threads_work() {
+        let caller = thread::current().id();
+        assert_eq!(in_threads(1, || thread::current().id()), [caller]);
+        let three: HashSet<_> = in_threads(3, || thread::current().id()).into_iter().collect();
+        assert!(three.len() == 3 && !three.contains(&caller));
     }
 }
