@@ -3,12 +3,16 @@
 //! there; keys, rows and vectors agree. Then it goes on. (It is not killed while it makes the collection:
 //! `collections.rs` has that on the simulated disk.)
 //!
+//! Another child loads many rows at once, and is killed while they are placed, or while they are linked. The rows
+//! that it has told of are there, and the same load, made again, brings and links the rest.
+//!
 //! `POLDER_KILLS=200` for a soak.
 
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use polder::vector::{VectorBuf, VectorRef};
 use polder::{Collection, Durability, Options, Store};
 use polder_testkit::Random;
 
@@ -154,4 +158,115 @@ fn killed_children_leave_collections_whole() {
         let is_alive = |steps: &u64| *steps > 0 || kills < KILLS;
         assert!(victim.steps.iter().all(is_alive), "{:?}", victim.steps);
     }
+}
+
+/// Rows of a load. There is memory for a part of them at once.
+const ROWS: u64 = 3000;
+
+/// What a child tells of a load, in place of the steps of threads: how many rows are placed, and how far their
+/// linking is, from 1 as it begins to `LINKED_ALL`, and `ENDED` when the load has returned.
+const PLACED: usize = 0;
+const LINKED: usize = 1;
+const LINKED_ALL: u64 = 100;
+const ENDED: u64 = LINKED_ALL + 1;
+
+/// What tells the child that loads its work: the store.
+const LOADED: &str = "POLDER_TEST_KILL_LOAD";
+
+fn rows() -> impl Iterator<Item = (Vec<u8>, VectorBuf, Vec<u8>)> {
+    (0..ROWS).map(|number| (key(number), VectorBuf::from(&vector(number)), payload(number)))
+}
+
+/// Not a test of its own: what the child does that loads. Rows are durable when it tells of them.
+#[test]
+fn child_that_loads_until_it_is_killed() {
+    let Some(path) = std::env::var_os(LOADED) else { return };
+    begun().unwrap();
+    let store = Store::open(options_of(Path::new(&path))).unwrap();
+    let docs = match store.collections().unwrap().is_empty() {
+        true => create(&store, Index::Steered),
+        false => store.collection(NAME).unwrap(),
+    };
+    // So the log is cut off anywhere, not only where something is told.
+    let flushed = store.clone();
+    thread::spawn(move || {
+        loop {
+            flushed.flush().unwrap();
+        }
+    });
+    let (mut linked_from, mut last) = (None, None);
+    let loaded = docs.load(rows(), 2, &mut |done| {
+        let placed = docs.len();
+        let linked = if placed == ROWS {
+            let from = *linked_from.get_or_insert(done);
+            1 + (LINKED_ALL - 1) * (done - from) / (ROWS - from).max(1)
+        } else {
+            0
+        };
+        if last != Some((placed, linked)) {
+            last = Some((placed, linked));
+            store.flush().unwrap();
+            tell(PLACED as u64, placed);
+            tell(LINKED as u64, linked);
+        }
+        true
+    });
+    assert!(!loaded.unwrap().stopped);
+    // If nobody listens any more, this ends it.
+    loop {
+        tell(LINKED as u64, ENDED);
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A child goes on with a load, and dies so long after it is time. Gives how many rows are placed then, and
+/// whether they are linked.
+fn load_and_die(path: &Path, is_time: impl Fn(&[u64]) -> bool, life: Duration) -> (u64, bool) {
+    let test = "kill_collections::child_that_loads_until_it_is_killed";
+    let told = kill_when(test, &[(LOADED, path.as_os_str())], &[0, 0], is_time, life);
+    let store =
+        Store::open(options_of(&copy_of(path))).unwrap_or_else(|e| panic!("{}", full_text(&e)));
+    let docs = store.collection(NAME).unwrap();
+    assert_eq!(docs.check(&mut |_| true).unwrap().faults, [""; 0]);
+    assert_sound(&store);
+    let (placed, is_linked) = (docs.len(), docs.is_linked().unwrap());
+    assert!(placed >= told[PLACED], "of {} rows {placed} are there", told[PLACED]);
+    assert!(!is_linked || placed == 0 || placed == ROWS, "said to be linked with {placed} rows");
+    assert!(is_linked || told[LINKED] < ENDED, "the load has ended, and they are not linked");
+    let loaded = docs.load(rows(), 2, &mut |_| true).unwrap();
+    assert_eq!((loaded.inserted, loaded.passed_over), (ROWS - placed, placed));
+    assert_is_loaded(&docs);
+    assert_sound(&store);
+    store.close().unwrap();
+    (placed, is_linked)
+}
+
+/// All rows are there, and searches find what is near.
+fn assert_is_loaded(docs: &Collection) {
+    assert!(docs.is_linked().unwrap(), "it is not linked");
+    assert_is(docs, &(0..ROWS).map(|number| (key(number), number)).collect());
+    let queries: Vec<_> = (0..50).map(|seed| vector(1 << 20 | seed)).collect();
+    let queries: Vec<VectorRef<'_>> = queries.iter().map(VectorRef::from).collect();
+    let probed = docs.probe(&queries, 10, &[40], None, &mut |_| true).unwrap().unwrap();
+    assert!(probed.widths[0].recall >= 0.96, "{probed:?}");
+}
+
+#[test]
+fn killed_loads_go_on_where_they_were() {
+    let kills = std::env::var("POLDER_KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
+    let mut random = Random::new(u64::from(std::process::id()));
+    let [mut placing, mut linking] = [0; 2];
+    // Of each store a child is killed while it places rows, and the next one while it links them.
+    for _ in 0..kills.div_ceil(2) {
+        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let path = dir.path().join("store");
+        let mut life = || Duration::from_micros(random.below(20_000));
+        let lives = [life(), life()];
+        let (rows, links) = (random.below(ROWS / 2), 1 + random.below(LINKED_ALL / 2));
+        let (placed, _) = load_and_die(&path, |told| told[PLACED] >= rows, lives[0]);
+        placing += u64::from(0 < placed && placed < ROWS);
+        let (placed, is_linked) = load_and_die(&path, |told| told[LINKED] >= links, lives[1]);
+        linking += u64::from(placed == ROWS && !is_linked);
+    }
+    assert!((placing > 0 && linking > 0) || kills < KILLS, "{placing} {linking}");
 }

@@ -36,6 +36,17 @@ pub fn tell(thread: u64, steps: u64) {
 /// Runs a test as a child, whose threads have so many steps behind them, and kills it so long after its first
 /// word: there is something to lose then. Gives how many steps are acknowledged.
 pub fn kill(test: &str, told: &[(&str, &OsStr)], steps: &[u64], life: Duration) -> Vec<u64> {
+    kill_when(test, told, steps, |_| true, life)
+}
+
+/// The same, so long after `is_time` is true of the steps that are acknowledged.
+pub fn kill_when(
+    test: &str,
+    told: &[(&str, &OsStr)],
+    steps: &[u64],
+    is_time: impl Fn(&[u64]) -> bool,
+    life: Duration,
+) -> Vec<u64> {
     let begin = steps.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
@@ -55,13 +66,24 @@ pub fn kill(test: &str, told: &[(&str, &OsStr)], steps: &[u64], life: Duration) 
             }
         }
     });
-    let first = said.recv().unwrap();
+    let mut acknowledged = steps.to_vec();
+    let mut acknowledge = |(thread, steps): (usize, u64)| {
+        acknowledged[thread] = acknowledged[thread].max(steps);
+        is_time(&acknowledged)
+    };
+    loop {
+        let Ok(word) = said.recv() else {
+            panic!("the child has ended by itself: {}", child.wait().unwrap());
+        };
+        if acknowledge(word) {
+            break;
+        }
+    }
     thread::sleep(life);
     child.kill().unwrap();
     assert_eq!(child.wait().unwrap().signal(), Some(9), "the child has ended by itself");
-    let mut acknowledged = steps.to_vec();
-    for (thread, steps) in std::iter::once(first).chain(said) {
-        acknowledged[thread] = acknowledged[thread].max(steps);
+    for word in said {
+        acknowledge(word);
     }
     acknowledged
 }
