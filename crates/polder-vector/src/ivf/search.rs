@@ -4,8 +4,8 @@
 //! 1  the query is compared with all centroids
 //! 2  list by list, that of the nearest centroid first: its pages are found out and asked for while the
 //!    list before it is compared, and then its entries are compared
-//! 3  behind `width` lists: the end, if enough was found, or nothing is within the distance in the last
-//!    list with anything that matches; else on with 2
+//! 3  behind `width` lists in which something matches: the end, if enough was found, or nothing is within the
+//!    distance in the last of them; else on with 2
 //! ```
 
 use polder_format::{PageId, PageNo};
@@ -31,9 +31,9 @@ impl<T: Translation> IvfIndex<T> {
     /// Vectors near to `query`, nearest first: the `count` nearest of those in the `width` lists whose
     /// centroids are nearest (`nprobe` in other systems), at least one.
     ///
-    /// As long as fewer than `count` were found, it goes on with farther lists, until all have been
-    /// compared; where the search is for all that are within a distance, until nothing of a list is. It
-    /// is exhaustive if all lists were compared.
+    /// A list in which nothing matches the filter does not count, and as long as fewer than `count` were found,
+    /// it goes on with farther lists, until all have been compared; where the search is for all that are
+    /// within a distance, until nothing of a list is. It is exhaustive if all lists were compared.
     ///
     /// # Errors
     /// Those of a vector that is not one of the index, [`VectorError::Within`], and those of loading pages.
@@ -124,39 +124,46 @@ impl<T: Translation> IvfIndex<T> {
         if width < lists.len() {
             lists.select_nth_unstable(width);
         }
-        let nearest = lists.len().min(width);
+        let (count, nearest) = (lists.len(), lists.len().min(width));
         lists[..nearest].sort_unstable();
         self.space.load_ahead(lists[..nearest].iter().map(|(_, list)| *list));
         // 2
         let mut scan = Scan::new(&self.space, &self.core.layouts.vectors, way);
         let mut comparison = Comparison::new(query, search);
         let (mut pages, mut next) = (Vec::new(), Vec::new());
-        if let Some((_, first)) = lists.first() {
-            self.lists().pages(*first, &mut pages)?;
-        }
-        let mut done = 0;
-        while done < lists.len() {
+        let mut look_up = |at: usize, pages: &mut Vec<PageNo>| {
+            if at == nearest {
+                lists[nearest..].sort_unstable();
+            }
+            match lists.get(at) {
+                Some((_, list)) => self.lists().pages(*list, pages),
+                None => Ok(()),
+            }
+        };
+        look_up(0, &mut pages)?;
+        // Lists that were compared, and those of them in which something matched.
+        let (mut done, mut counted) = (0, 0);
+        while done < count {
+            // Where enough was found, the next one is needed if this one does not end the search.
+            let goes_on = counted + 1 < width || !comparison.best.is_full();
             next.clear();
-            // Behind `width` lists there is no next one if enough has been found by now.
-            if done + 1 < width || !comparison.best.is_full() {
-                if done + 1 == width {
-                    lists[width..].sort_unstable();
-                }
-                if let Some((_, list)) = lists.get(done + 1) {
-                    self.lists().pages(*list, &mut next)?;
-                }
+            if goes_on {
+                look_up(done + 1, &mut next)?;
             }
             (comparison.matching, comparison.within) = (0, 0);
             scan.for_each(&pages, &next, |scan, page| comparison.compare(scan, page))?;
             std::mem::swap(&mut pages, &mut next);
-            done += 1;
+            (done, counted) = (done + 1, counted + usize::from(comparison.matching > 0));
             // 3
             let is_beyond = comparison.matching > 0 && comparison.within == 0;
-            if done >= width && (comparison.best.is_full() || is_beyond) {
+            if counted >= width && (comparison.best.is_full() || is_beyond) {
                 break;
             }
+            if !goes_on {
+                look_up(done, &mut pages)?;
+            }
         }
-        let is_exhaustive = done == lists.len();
+        let is_exhaustive = done == count;
         Ok(Answer { found: comparison.best.into_found(), is_exhaustive })
     }
 
