@@ -11,14 +11,16 @@ use std::env;
 use std::error::Error;
 use std::time::Instant;
 
-use polder_vector::{Answer, Filter, Search};
+use polder_vector::{Answer, Filter, Search, VectorError};
 use support::vectors;
 
 mod support;
 
 /// How many of the nearest are looked for.
 const COUNT: usize = 10;
-const WIDTHS: [usize; 4] = [10, 20, 40, 80];
+const WIDTHS: [usize; 5] = [10, 20, 30, 40, 80];
+/// Of so many turns the median is told.
+const TURNS: usize = 3;
 
 /// Numbers without a pattern.
 fn hash(label: u64) -> u64 {
@@ -59,27 +61,35 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     for (name, filter) in filters {
         let search = |width: usize| Search::new(COUNT, width).filter(filter);
-        let begun = Instant::now();
-        let exact = queries.iter().map(|query| index.search_exact(query, &search(0)));
-        let exact = exact.collect::<Result<Vec<Answer>, _>>()?;
-        let alone = begun.elapsed();
-        print!("{name:12}");
-        for width in WIDTHS {
+        let timed = |answer: &dyn Fn(&Vec<f32>) -> Result<Answer, VectorError>| {
             let begun = Instant::now();
-            let answers = queries.iter().map(|query| index.search(query, &search(width)));
-            let answers = answers.collect::<Result<Vec<Answer>, _>>()?;
-            let times = alone.as_secs_f64() / begun.elapsed().as_secs_f64();
-            let (mut hits, mut wanted, mut exhaustive) = (0, 0, 0);
-            for (answer, exact) in answers.iter().zip(&exact) {
-                if answer.found.len() != exact.found.len() {
-                    return Err("fewer were found than match".into());
+            let answers: Result<Vec<_>, _> = queries.iter().map(answer).collect();
+            Ok::<_, VectorError>((answers?, begun.elapsed().as_secs_f64()))
+        };
+        let mut times = [(); WIDTHS.len()].map(|()| Vec::new());
+        let mut results = [(0.0, false); WIDTHS.len()];
+        for _ in 0..TURNS {
+            let (exact, alone) = timed(&|query| index.search_exact(query, &search(0)))?;
+            for (at, width) in WIDTHS.into_iter().enumerate() {
+                let (answers, seconds) = timed(&|query| index.search(query, &search(width)))?;
+                times[at].push(alone / seconds);
+                let (mut hits, mut wanted, mut exhaustive) = (0, 0, 0);
+                for (answer, exact) in answers.iter().zip(&exact) {
+                    if answer.found.len() != exact.found.len() {
+                        return Err("fewer were found than match".into());
+                    }
+                    hits += answer.found.iter().filter(|one| exact.found.contains(one)).count();
+                    wanted += exact.found.len();
+                    exhaustive += usize::from(answer.is_exhaustive);
                 }
-                hits += answer.found.iter().filter(|one| exact.found.contains(one)).count();
-                wanted += exact.found.len();
-                exhaustive += usize::from(answer.is_exhaustive);
+                results[at] = (hits as f64 / wanted as f64, 2 * exhaustive > queries.len());
             }
-            let mark = if 2 * exhaustive > queries.len() { "*" } else { " " };
-            print!("  {width:3}: {:.3} {times:6.1}{mark}", hits as f64 / wanted as f64);
+        }
+        print!("{name:12}");
+        for ((width, times), (recall, is_exact)) in WIDTHS.iter().zip(&mut times).zip(results) {
+            times.sort_by(f64::total_cmp);
+            let mark = if is_exact { "*" } else { " " };
+            print!("  {width:3}: {recall:.3} {:6.1}{mark}", times[TURNS / 2]);
         }
         println!();
     }
