@@ -7,7 +7,7 @@ use crate::error::VectorError;
 use crate::node_id::NodeId;
 use crate::options::IndexOptions;
 use crate::queries::Queries;
-use crate::search::{Answer, Search};
+use crate::search::{Answer, Found, Search};
 
 /// How far a load has come.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +23,9 @@ pub enum Loading<'a> {
 /// Makes each change that it is called with, within whatever changes of an index must be within. One that it
 /// does not make ends the load.
 pub type Change<'c> = &'c (dyn Fn(&mut dyn FnMut()) + Sync);
+
+/// Vectors one after the other; see [`VectorIndex::nearest`].
+pub type FoundIter<'i> = Box<dyn Iterator<Item = Result<Found, VectorError>> + 'i>;
 
 /// How many vectors are loaded, or linked: for a caller whose changes must be within something, such as a
 /// store's, which is not to be entered for as long as a load takes.
@@ -159,6 +162,19 @@ pub trait VectorIndex: Send + Sync {
         }
         Ok(answers)
     }
+
+    /// Vectors near to `query`, nearest first but for some that are found late: as many as are taken, up to the
+    /// `count` of the search. An index that can goes on where it was; the others search again, for twice as
+    /// many. A search whose width finds most of ten goes on to find most of what comes then.
+    ///
+    /// # Errors
+    /// Those of a vector that is not one of the index; those of the pool when the next one is taken, after
+    /// which there is none.
+    fn nearest<'i>(
+        &'i self,
+        query: VectorRef<'_>,
+        search: &Search<'i>,
+    ) -> Result<FoundIter<'i>, VectorError>;
 
     /// The nearest of all, each of which is compared; [`Search::width`] says nothing here.
     ///

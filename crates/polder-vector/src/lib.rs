@@ -10,7 +10,7 @@
 //! | | choose it | but |
 //! |---|---|---|
 //! | [`HnswIndex`] | if vectors fit in memory: its searches are the fastest there (`vector-lists`) | where they do not, each vector that is compared is read (`vector-steered`), and lists are built several times as fast |
-//! | [`VamanaIndex`] | if vectors do not fit, and their codes do: a search reads few pages (`vector-beyond`) | it is built at half the speed of an HNSW (`vector-steered`); it is not for bits |
+//! | [`VamanaIndex`] | if vectors do not fit, and their codes do: a search reads few pages (`vector-beyond`) | it is built at a third of the speed of an HNSW (`vector-steered`); it is not for bits |
 //! | [`IvfIndex`] | if vectors come and go fast beside few searches: an insert changes one page | in memory its searches take several times as long as those of an HNSW (`vector-lists`), and it cannot be made without a sample; how it does beyond memory was not measured |
 //!
 //! The names are of sections of `docs/results.md`, which has the figures and how they came about. The README
@@ -37,6 +37,7 @@
 //! | `reads.rs` | looking at places of many pages at once |
 //! | `together.rs` | searches of one thread that go on while others wait for pages |
 //! | `lent.rs` | memory of searches, which threads keep |
+//! | `widening.rs` | what is nearest one after the other, by wider and wider searches |
 //! | `share.rs` | work that several threads share |
 //! | `random.rs` | numbers without a pattern |
 //! | `error.rs` | what can go wrong |
@@ -67,15 +68,16 @@ mod together;
 pub mod vamana;
 mod vectors;
 mod visited;
+mod widening;
 
 pub use element::{Bits, Element, ElementKind, VectorBuf, VectorRef};
 pub use error::VectorError;
 pub use half;
 pub use hnsw::{HnswIndex, NearestIter};
 pub use hosted::{NewIndex, VectorStructure};
-pub use index::{Bulk, Change, Loading, VectorIndex};
+pub use index::{Bulk, Change, FoundIter, Loading, VectorIndex};
 pub use ivf::IvfIndex;
-pub use many::search_many;
+pub use many::{search_exact_many, search_many};
 pub use metric::Metric;
 pub use node_id::NodeId;
 pub use options::{HnswOptions, IndexOptions, IvfOptions, VamanaOptions};
@@ -86,6 +88,7 @@ pub use roaring;
 pub use search::{Answer, Filter, Found, Search};
 pub use vamana::VamanaIndex;
 pub use vectors::VectorShape;
+pub use widening::widening;
 
 use polder_pool::KindOps;
 

@@ -39,13 +39,41 @@ pub fn search_many(
     search: &Search<'_>,
     threads: usize,
 ) -> Result<Vec<Answer>, VectorError> {
+    by_threads(queries, threads, |shared| index.search_each(shared, search))
+}
+
+/// The same by comparing with all ([`VectorIndex::search_exact`]).
+///
+/// # Errors
+/// Those of [`VectorIndex::search_exact`]: one, where several searches fail.
+pub fn search_exact_many(
+    index: &dyn VectorIndex,
+    queries: &[VectorRef<'_>],
+    search: &Search<'_>,
+    threads: usize,
+) -> Result<Vec<Answer>, VectorError> {
+    by_threads(queries, threads, |shared| {
+        let mut answers = Vec::new();
+        while let Some((number, query)) = shared.take() {
+            answers.push((number, index.search_exact(query, search)?));
+        }
+        Ok(answers)
+    })
+}
+
+/// What so many threads answer, each as many as it takes, in the order of the queries.
+fn by_threads(
+    queries: &[VectorRef<'_>],
+    threads: usize,
+    answer: impl Fn(&Queries<'_>) -> Result<Vec<(usize, Answer)>, VectorError> + Sync,
+) -> Result<Vec<Answer>, VectorError> {
     let threads = threads.clamp(1, queries.len().max(1));
     let shared = Queries::new(queries, threads);
     let found = in_threads(threads, || {
         if shared.is_over() {
             return Ok(Vec::new());
         }
-        index.search_each(&shared, search).inspect_err(|_| shared.stop())
+        answer(&shared).inspect_err(|_| shared.stop())
     });
     let found: Vec<Vec<_>> = found.into_iter().collect::<Result<_, _>>()?;
     let mut answers: Vec<_> = found.into_iter().flatten().collect();

@@ -96,7 +96,7 @@ pub enum Index {
     Hnsw,
     /// A graph that is steered by short codes, fast where it does not fit in memory (Vamana).
     Vamana,
-    /// Lists of vectors, each around one of a sample: loaded fastest, searched by scanning (IVF-Flat).
+    /// Lists of vectors, each around one of a sample: inserts are cheap, searches scan (IVF-Flat).
     Ivf,
 }
 
@@ -198,7 +198,9 @@ program was built with the feature parquet, .parquet (columns key, vector, a lis
 without a payload all other columns are kept as JSON). Columns and fields may have other names.
 The key of a row is what it says, or its number in the file, from 0, with --prefix in front. Rows whose key
 is there already are passed over: a load that was stopped, or whose process died, goes on when it is made
-again.")]
+again. With --index vamana many vectors are placed first and linked at the end, which begins anew then; until
+it is done searches find few of them but with --exact. A .parquet is read uncompressed or compressed by
+Snappy.")]
 pub struct VectorLoadArgs {
     #[command(flatten)]
     pub at: VectorArgs,

@@ -101,7 +101,7 @@ use polder_structure::page::broken;
 
 use crate::element::{VectorBuf, VectorRef};
 use crate::error::VectorError;
-use crate::index::VectorIndex;
+use crate::index::{FoundIter, VectorIndex};
 use crate::node_id::NodeId;
 use crate::options::{HnswOptions, IndexOptions};
 use crate::queries::Queries;
@@ -308,6 +308,14 @@ impl<T: Translation> VectorIndex for HnswIndex<T> {
         search: &Search<'_>,
     ) -> Result<Vec<(usize, Answer)>, VectorError> {
         HnswIndex::search_each(self, queries, search)
+    }
+
+    fn nearest<'i>(
+        &'i self,
+        query: VectorRef<'_>,
+        search: &Search<'i>,
+    ) -> Result<FoundIter<'i>, VectorError> {
+        Ok(Box::new(HnswIndex::nearest(self, query, search)?))
     }
 
     fn search_exact(

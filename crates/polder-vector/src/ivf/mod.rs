@@ -114,10 +114,11 @@ use polder_structure::{create_root, edit};
 
 use crate::element::{VectorBuf, VectorRef};
 use crate::error::VectorError;
-use crate::index::VectorIndex;
+use crate::index::{FoundIter, VectorIndex};
 use crate::node_id::NodeId;
 use crate::options::{IndexOptions, IvfOptions};
 use crate::search::{Answer, Search};
+use crate::widening;
 pub(crate) use alone::{Centroids, is_made, options_in, vectors_in};
 pub(crate) use check::check;
 use entries::{EntriesPage, Layout};
@@ -396,6 +397,16 @@ impl<T: Translation> VectorIndex for IvfIndex<T> {
 
     fn search(&self, query: VectorRef<'_>, search: &Search<'_>) -> Result<Answer, VectorError> {
         IvfIndex::search(self, query, search)
+    }
+
+    fn nearest<'i>(
+        &'i self,
+        query: VectorRef<'_>,
+        search: &Search<'i>,
+    ) -> Result<FoundIter<'i>, VectorError> {
+        self.core.layouts.vectors.distances.vector(query)?;
+        search.validate()?;
+        Ok(widening::nearest(self, query, search))
     }
 
     fn search_exact(

@@ -120,12 +120,13 @@ use polder_structure::page::broken;
 
 use crate::element::{VectorBuf, VectorRef};
 use crate::error::VectorError;
-use crate::index::{Bulk, VectorIndex};
+use crate::index::{Bulk, FoundIter, VectorIndex};
 use crate::node_id::NodeId;
 use crate::options::{IndexOptions, VamanaOptions};
 use crate::queries::Queries;
 use crate::search::{Answer, Search};
 use crate::vectors::{Distances, Vector};
+use crate::widening;
 pub(crate) use alone::{told_by, vectors_in};
 use code::Coder;
 use layout::{Kind, Layout};
@@ -458,6 +459,16 @@ impl<T: Translation> VectorIndex for VamanaIndex<T> {
         search: &Search<'_>,
     ) -> Result<Vec<(usize, Answer)>, VectorError> {
         VamanaIndex::search_each(self, queries, search)
+    }
+
+    fn nearest<'i>(
+        &'i self,
+        query: VectorRef<'_>,
+        search: &Search<'i>,
+    ) -> Result<FoundIter<'i>, VectorError> {
+        self.core.distances.vector(query)?;
+        search.validate()?;
+        Ok(widening::nearest(self, query, search))
     }
 
     fn search_exact(

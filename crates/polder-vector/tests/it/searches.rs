@@ -316,6 +316,50 @@ fn an_index_like_any_other<F: Searched>() {
     assert_eq!(search_many(index, &[], &search, 2).unwrap(), []);
 }
 
+fn take<'i>(
+    index: &'i impl VectorIndex,
+    query: &[f32],
+    search: &Search<'i>,
+    count: usize,
+) -> Vec<Found> {
+    let found = VectorIndex::nearest(index, query.into(), search).unwrap();
+    found.take(count).map(Result::unwrap).collect()
+}
+
+/// Everything is given, once, and nearly in order.
+fn one_after_the_other<F: Searched>() {
+    let (_pool, index, model, mut random) = filled::<F, Array>();
+    let query = vector(&mut random, DIMENSIONS);
+    let all = Search::new(usize::MAX, 40);
+    for count in [1, 10, 45, 500] {
+        let truth = nearest(&model, &query, count);
+        let found = take(&index, &query, &all, count);
+        assert_eq!(found.len(), count);
+        let hits = hits(&found, &truth);
+        assert!(hits * 100 >= count * 97, "{hits} of {count}");
+    }
+    let found = take(&index, &query, &all, usize::MAX);
+    assert_eq!(labels(&found).into_iter().collect::<BTreeSet<_>>().len(), found.len(), "once");
+    assert_eq!(found.len(), model.len());
+    let late = found.windows(2).filter(|pair| pair[0].distance > pair[1].distance).count();
+    assert!(late * 100 <= found.len(), "{late} are found late");
+    // No more than the search asks for; none beyond its distance.
+    assert_eq!(take(&index, &query, &Search::new(12, 5), usize::MAX).len(), 12);
+    assert_eq!(take(&index, &query, &Search::new(0, 5), usize::MAX), []);
+    let radius = found[50].distance;
+    let near = take(&index, &query, &all.within(radius), usize::MAX);
+    assert!(near.iter().all(|one| one.distance <= radius));
+    assert!(near.len() >= 49);
+    // Only what matches, and all of that, however few these are.
+    for of in [1, 3, 200] {
+        let filter = one_in(of);
+        let found = take(&index, &query, &all.filter(&filter), usize::MAX);
+        let labels: BTreeSet<u64> = labels(&found).into_iter().collect();
+        assert_eq!(labels.len(), found.len(), "once");
+        assert_eq!(labels, only(&model, &filter).into_keys().collect());
+    }
+}
+
 macro_rules! tests_of {
     ($name:ident: $family:ty) => {
         mod $name {
@@ -358,6 +402,11 @@ macro_rules! tests_of {
             }
 
             #[test]
+            fn one_after_the_other() {
+                super::one_after_the_other::<$family>();
+            }
+
+            #[test]
             fn an_index_like_any_other() {
                 super::an_index_like_any_other::<$family>();
             }
@@ -367,50 +416,6 @@ macro_rules! tests_of {
 
 tests_of!(graphs: Graphs);
 tests_of!(steered: Steered);
-
-fn take<'i>(
-    index: &'i HnswIndex<Array>,
-    query: &[f32],
-    search: &Search<'i>,
-    count: usize,
-) -> Vec<Found> {
-    index.nearest(query, search).unwrap().take(count).map(Result::unwrap).collect()
-}
-
-/// Everything is given, once, and nearly in order.
-#[test]
-fn one_after_the_other() {
-    let (_pool, index, model, mut random) = filled::<Graphs, Array>();
-    let query = vector(&mut random, DIMENSIONS);
-    let all = Search::new(usize::MAX, 40);
-    for count in [1, 10, 45, 500] {
-        let truth = nearest(&model, &query, count);
-        let found = take(&index, &query, &all, count);
-        assert_eq!(found.len(), count);
-        let hits = hits(&found, &truth);
-        assert!(hits * 100 >= count * 97, "{hits} of {count}");
-    }
-    let found = take(&index, &query, &all, usize::MAX);
-    assert_eq!(labels(&found).into_iter().collect::<BTreeSet<_>>().len(), found.len(), "once");
-    assert_eq!(found.len(), model.len());
-    let late = found.windows(2).filter(|pair| pair[0].distance > pair[1].distance).count();
-    assert!(late * 100 <= found.len(), "{late} are found late");
-    // No more than the search asks for; none beyond its distance.
-    assert_eq!(take(&index, &query, &Search::new(12, 5), usize::MAX).len(), 12);
-    assert_eq!(take(&index, &query, &Search::new(0, 5), usize::MAX), []);
-    let radius = found[50].distance;
-    let near = take(&index, &query, &all.within(radius), usize::MAX);
-    assert!(near.iter().all(|one| one.distance <= radius));
-    assert!(near.len() >= 49);
-    // Only what matches, and all of that, however few these are.
-    for of in [1, 3, 200] {
-        let filter = one_in(of);
-        let found = take(&index, &query, &all.filter(&filter), usize::MAX);
-        let labels: BTreeSet<u64> = labels(&found).into_iter().collect();
-        assert_eq!(labels.len(), found.len(), "once");
-        assert_eq!(labels, only(&model, &filter).into_keys().collect());
-    }
-}
 
 /// A probe tells what searches find, and which width finds enough.
 #[test]

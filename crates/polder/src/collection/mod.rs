@@ -2,7 +2,7 @@
 //! feature `vector`.)
 //!
 //! A collection is a vector index and three tables beside it, which have its name and an ending. They
-//! are for it alone to write, rename and drop; to look into them is no harm.
+//! are for it alone to write and drop; to look into them is no harm.
 //!
 //! | name | what is in it |
 //! |---|---|
@@ -144,7 +144,7 @@ impl Store {
     /// | made with | choose it | but |
     /// |---|---|---|
     /// | [`HnswOptions`] | if vectors fit in memory: its searches are the fastest there (`vector-lists`) | where they do not, each vector that is compared is read (`vector-steered`) |
-    /// | [`VamanaOptions`], best with a sample ([`NewIndex::around`]) | if vectors do not fit in memory, but a few bits for each dimension do (`vector-beyond`) | inserts take twice as long (`vector-steered`); it is not for bits |
+    /// | [`VamanaOptions`], best with a sample ([`NewIndex::around`]) | if vectors do not fit in memory, but a few bits for each dimension do (`vector-beyond`) | inserts take about three times as long (`vector-steered`); it is not for bits |
     /// | [`IvfOptions`], with a sample ([`NewIndex::trained`]) | if vectors come and go fast beside few searches (`vector-lists`) | searches take several times as long (`vector-lists`); lists stay as they were trained, however the vectors change; how they do beyond memory was not measured |
     ///
     /// The names are of sections of `docs/results.md`. [`Collection::probe`] finds out how wide searches must

@@ -6,7 +6,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use polder_pool::lock;
-use polder_vector::{Answer, Filter, Probe, Probed, Search, VectorRef, search_many};
+use polder_vector::{
+    Answer, Filter, Probe, Probed, Search, VectorBuf, VectorRef, search_exact_many, search_many,
+    widening,
+};
 
 use super::{Collection, KeySet, record};
 use crate::error::StoreError;
@@ -241,13 +244,13 @@ impl Collection {
         wanted: &Query<'_>,
         threads: usize,
     ) -> Result<Vec<Hits>, StoreError> {
-        if wanted.is_exact {
-            return queries.iter().map(|query| self.search_for(*query, wanted)).collect();
-        }
         let begun = self.labels.commits();
         let rows = Rows::new(self, wanted);
         let search = rows.search(wanted.filter.is_some());
-        let answers = self.read(|index| search_many(index, queries, &search, threads))?;
+        let answers = self.read(|index| match wanted.is_exact {
+            true => search_exact_many(index, queries, &search, threads),
+            false => search_many(index, queries, &search, threads),
+        })?;
         if let Some(error) = lock(&rows.failed).take() {
             return Err(error);
         }
@@ -262,6 +265,45 @@ impl Collection {
             }
         };
         queries.iter().zip(answers).map(hits).collect()
+    }
+
+    /// The keys whose vectors are near to `query` one after the other, nearest first but for some that are found
+    /// late: as many as are taken, up to those that the query is for. Each time that more are wanted, it
+    /// searches for twice as many, and wider. (Beside changes that is no snapshot; no key is given twice.)
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// # use polder::vector::{ElementKind, HnswOptions, Metric, VectorShape};
+    /// # let shape = VectorShape { element: ElementKind::F32, dimensions: 2, metric: Metric::L2 };
+    /// # let points = store.create_collection("points", HnswOptions::new(shape))?;
+    /// use polder::Query;
+    ///
+    /// points.insert("a", &[1.0_f32, 2.0], "10 euros")?;
+    /// points.insert("b", &[3.0_f32, 1.0], "12 euros")?;
+    /// // Until the user has seen enough.
+    /// for hit in points.nearest(&[0.9_f32, 2.2], &Query::new(usize::MAX)).take(1) {
+    ///     assert_eq!(hit?.key, b"a");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Collection::search`], in place of the next hit; then there is none.
+    pub fn nearest<'c, 'v>(
+        &'c self,
+        query: impl Into<VectorRef<'v>>,
+        wanted: &Query<'c>,
+    ) -> impl Iterator<Item = Result<Hit, StoreError>> + 'c {
+        let (query, wanted) = (VectorBuf::from(query.into()), *wanted);
+        let find = move |count| {
+            let options = self.read(|index| Ok(index.options()))?;
+            let width = options.width_for(count, wanted.width);
+            Ok(self.search_for(query.view(), &Query { count, width, ..wanted })?.hits)
+        };
+        widening(wanted.count, find, |hit: &Hit| hit.key.clone())
     }
 
     /// The rows of what was found, of what has one. Of two vectors of one key the newer one counts.

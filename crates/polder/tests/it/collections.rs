@@ -448,6 +448,19 @@ fn searches_find_what_matches(index: Index) {
     assert_eq!((few.hits.len(), few.is_exhaustive), (5, true));
     let within = nearest[20].0;
     assert_eq!(numbers(&Query::new(1000).within(within)), expected(21, &|_| true));
+    // One after the other: nearly in order at last, each once, and all that match.
+    let one_by_one = |wanted: &Query<'_>, most: usize| -> Vec<u64> {
+        let hits = docs.nearest(&query, wanted).take(most);
+        hits.map(|hit| seed_of(&hit.unwrap().payload)).collect()
+    };
+    let all = Query::new(usize::MAX).width(400);
+    assert_eq!(one_by_one(&all, 40), expected(40, &|_| true));
+    assert_eq!(one_by_one(&all.filter(&by_key), usize::MAX), expected(400, &ends_with_7));
+    assert_eq!(one_by_one(&Query::new(3).exact(), usize::MAX), expected(3, &|_| true));
+    let mut each = one_by_one(&Query::new(usize::MAX).width(20), usize::MAX);
+    each.sort_unstable();
+    assert!(each.into_iter().eq(0..count));
+    assert_eq!(docs.nearest(&[1.0_f32], &all).filter_map(Result::err).count(), 1, "one error");
     // A probe compares the same.
     let queries = [vector(1), vector(2)];
     let queries: Vec<VectorRef> = queries.iter().map(VectorRef::from).collect();
@@ -459,8 +472,10 @@ fn searches_find_what_matches(index: Index) {
     store.clone().close().unwrap();
     let closed = docs.search(&query, &Query::new(10)).unwrap_err();
     assert!(matches!(closed, StoreError::Closed), "{closed}");
-    let closed = docs.search_many(&queries, &Query::new(10).filter(&by_key), 2).unwrap_err();
-    assert!(matches!(closed, StoreError::Closed), "{closed}");
+    for wanted in [Query::new(10).filter(&by_key), Query::new(10).filter(&by_key).exact()] {
+        let closed = docs.search_many(&queries, &wanted, 2).unwrap_err();
+        assert!(matches!(closed, StoreError::Closed), "{closed}");
+    }
 }
 
 fn what_cannot_be_is_refused_and_leaves_nothing(index: Index) {

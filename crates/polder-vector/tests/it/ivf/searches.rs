@@ -94,6 +94,55 @@ fn filters() {
     }
 }
 
+/// Of what matches, all is near to one vector, or far from it.
+#[test]
+fn filters_of_what_is_far_away() {
+    let (_pool, index, model) = filled(3000);
+    let mut random = Random::new(26);
+    let centre = vector(&mut random, DIMENSIONS);
+    let by_distance = nearest(&model, &centre, model.len());
+    for kept in [&by_distance[..30], &by_distance[..300], &by_distance[2700..]] {
+        let set: RoaringTreemap = kept.iter().copied().collect();
+        let (mut found, mut asked) = (0, 0);
+        for _ in 0..30 {
+            let query = vector(&mut random, DIMENSIONS);
+            let expected = matching(&model, &query, 10, |label, _| set.contains(label));
+            let some = index.search(&query, &Search::new(10, 6).filter(&set)).unwrap().found;
+            assert_eq!(some.len(), 10);
+            (found, asked) = (found + hits(&some, &expected), asked + 10);
+        }
+        assert!(found * 100 >= asked * 95, "{found} of {asked}, of {}", kept.len());
+    }
+}
+
+#[test]
+fn one_after_the_other() {
+    let (_pool, index, model) = filled(1500);
+    let mut random = Random::new(25);
+    let query = vector(&mut random, DIMENSIONS);
+    let take = |search: &Search<'_>, count: usize| -> Vec<u64> {
+        let found = VectorIndex::nearest(&index, VectorRef::from(&query), search).unwrap();
+        found.take(count).map(|found| found.unwrap().label).collect()
+    };
+    let all = Search::new(usize::MAX, 6);
+    for count in [1, 10, 100, 700] {
+        let found = take(&all, count);
+        let truth = nearest(&model, &query, count);
+        let hits = found.iter().filter(|label| truth.contains(label)).count();
+        assert!(found.len() == count && hits * 100 >= count * 95, "{hits} of {count}");
+    }
+    let mut each = take(&all, usize::MAX);
+    each.sort_unstable();
+    assert!(each.into_iter().eq(0..1500));
+    assert_eq!(take(&Search::new(20, 6), usize::MAX).len(), 20);
+    let is_match = |label: u64| label.is_multiple_of(100);
+    let mut matching = take(&all.filter(&is_match), usize::MAX);
+    matching.sort_unstable();
+    assert!(matching.into_iter().eq((0..1500).step_by(100)));
+    let wrong = VectorIndex::nearest(&index, VectorRef::from(&[1.0_f32; 3]), &all);
+    assert!(wrong.is_err());
+}
+
 #[test]
 fn within_a_distance() {
     let (_pool, index, model) = filled(1500);
