@@ -225,7 +225,7 @@ def bytes_read():
 
 def turns(search, queries, truth, widths, name=None):
     """Searches whenever a line is read. If it has a name, says at the end what was read from the device."""
-    rounds, read = 0, dict.fromkeys(widths, 0)
+    rounds, read, recalls = 0, dict.fromkeys(widths, 0), {}
     for rounds, _ in enumerate(sys.stdin):
         line = []
         for width in widths:
@@ -235,11 +235,13 @@ def turns(search, queries, truth, widths, name=None):
             if rounds > 0:
                 read[width] += bytes_read() - before
             hits = sum(len(set(a) & set(b)) for a, b in zip(found.tolist(), truth))
-            line.append(f"{width} {hits / NEAREST / len(queries)} {len(queries) / seconds}")
+            recalls[width] = hits / NEAREST / len(queries)
+            line.append(f"{width} {recalls[width]} {len(queries) / seconds}")
         print(" ".join(line), flush=True)
     for width, total in read.items() if name and rounds else ():
         each = total / rounds / len(queries) / 1024
-        print(f"{name}, {width} in sight: {each:.0f} KiB read for a query", file=sys.stderr)
+        what = f"recall {recalls[width]:.4f}, {each:.0f} KiB read for a query"
+        print(f"{name}, {width} in sight: {what}", file=sys.stderr)
 
 
 def side(name, folder, threads, searching):

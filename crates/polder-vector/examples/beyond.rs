@@ -77,32 +77,39 @@ fn main() -> Result<(), Box<dyn Error>> {
     })?;
     let index = open(pool.open_space(SpaceId::CATALOGUE)?)?;
     let queries: Vec<VectorRef<'_>> = queries.iter().map(VectorRef::from).collect();
-    let search = |width| -> Result<(f64, f64), VectorError> {
-        let begun = Instant::now();
+    // Recall, queries a second, and pages read for a query.
+    let search = |width| -> Result<(f64, f64, f64), VectorError> {
+        let (begun, before) = (Instant::now(), pool.stats().device_reads);
         let answers = search_many(&*index, &queries, &Search::new(COUNT, width), threads)?;
         let seconds = begun.elapsed().as_secs_f64();
         let hits = answers.iter().zip(&truth).map(|(answer, farthest)| {
             answer.found.iter().filter(|one| one.distance <= *farthest).count()
         });
-        let hits: usize = hits.sum();
-        Ok((hits as f64 / (COUNT * queries.len()) as f64, queries.len() as f64 / seconds))
+        let (hits, count): (usize, f64) = (hits.sum(), queries.len() as f64);
+        let reads = (pool.stats().device_reads - before) as f64;
+        Ok((hits as f64 / (COUNT as f64 * count), count / seconds, reads / count))
     };
-    if way.is_some() {
+    if let Some(way) = way {
+        let mut all = Vec::new();
         println!("build {rate} {}", bytes / base.len() as u64);
         for line in io::stdin().lines() {
             line?;
-            let results = WIDTHS.iter().map(|width| {
-                search(*width).map(|(recall, rate)| format!("{width} {recall} {rate}"))
-            });
-            println!("{}", results.collect::<Result<Vec<_>, _>>()?.join(" "));
+            all = WIDTHS.into_iter().map(search).collect::<Result<Vec<_>, _>>()?;
+            let results = WIDTHS
+                .iter()
+                .zip(&all)
+                .map(|(width, (recall, rate, _))| format!("{width} {recall} {rate}"));
+            println!("{}", results.collect::<Vec<_>>().join(" "));
+        }
+        for (width, (recall, _, reads)) in WIDTHS.iter().zip(all) {
+            let what = format!("recall {recall:.4}, {reads:.1} pages of 4 KiB read for a query");
+            eprintln!("{way}, one in {share}, {width} in sight: {what}");
         }
         return Ok(());
     }
     println!("{} vectors, memory for one part in {share}", base.len());
     for width in WIDTHS {
-        let reads = pool.stats().device_reads;
-        let (recall, rate) = search(width)?;
-        let reads = (pool.stats().device_reads - reads) as f64 / queries.len() as f64;
+        let (recall, rate, reads) = search(width)?;
         println!("width {width}: recall {recall:.4}, {reads:.1} pages read, {rate:.0} a second");
     }
     Ok(())

@@ -1,5 +1,5 @@
 //! A graph whose nodes are read to be compared (HNSW), and one that is steered by codes (Vamana), of the same
-//! vectors, by turns, with a pool for a tenth of what the first takes: how many of the nearest are found,
+//! vectors, by turns, each with a pool for a tenth of what it takes: how many of the nearest are found,
 //! how many pages are read for a query, and how many queries are answered a second; of the second also where
 //! the searches of a thread go on together, of one thread and of two. Of the vectors of a `.fvecs` file, for
 //! those of another one; without files, of some thousands that are made up.
@@ -28,14 +28,14 @@ const ROUNDS: usize = 3;
 const SIDES: usize = 4;
 /// Queries, at most: each reads hundreds of pages of the graph without codes.
 const QUERIES: usize = 200;
-/// The part of the pages of the graph without codes for which there is memory.
+/// The part of a graph's pages for which there is memory.
 const SHARE: u64 = 10;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [base, queries] = vectors(&arguments, [1500, 20])?;
     let number = |at: usize, default| arguments.get(at).map_or(Ok(default), |text| text.parse());
-    let (threads, links, code_bits) = (number(2, 2)?, number(3, 64)?, number(4, 2)?);
+    let (threads, links, code_bits) = (number(2, 2)?, number(3, 64)?, number(4, 4)?);
 
     let shape = shape(&base);
     let plain = built(&base, threads, "HNSW", |space| {
@@ -45,11 +45,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let steered = built(&base, threads, "Vamana", |space| {
         Ok(VamanaIndex::create(space, &options, &base[..base.len().min(1000)])?)
     })?;
-    let budget = plain.bytes / SHARE;
-    let (plain_pool, steered_pool) = (plain.folder.open(budget)?, steered.folder.open(budget)?);
+    let budgets = [plain.bytes / SHARE, steered.bytes / SHARE];
+    let plain_pool = plain.folder.open(budgets[0])?;
+    let steered_pool = steered.folder.open(budgets[1])?;
     let plain = HnswIndex::open(plain_pool.open_space(SpaceId::CATALOGUE)?)?;
     let steered = VamanaIndex::open(steered_pool.open_space(SpaceId::CATALOGUE)?)?;
-    println!("searched in {} MiB each", budget >> 20);
+    println!("searched in {} and {} KiB", budgets[0] >> 10, budgets[1] >> 10);
 
     let queries = &queries[..queries.len().min(QUERIES)];
     let farthest: Vec<f32> = queries.iter().map(|query| farthest(&base, query, COUNT)).collect();

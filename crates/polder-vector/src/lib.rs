@@ -10,7 +10,7 @@
 //! | | choose it | but |
 //! |---|---|---|
 //! | [`HnswIndex`] | if vectors fit in memory: its searches are the fastest there (`vector-lists`) | where they do not, each vector that is compared is read (`vector-steered`), and lists are built several times as fast |
-//! | [`VamanaIndex`] | if vectors do not fit, and their codes do: a search reads few pages (`vector-beyond`) | it is built at a third of the speed of an HNSW (`vector-steered`); it is not for bits |
+//! | [`VamanaIndex`] | if vectors do not fit, and their codes do: a search reads few pages (`vector-beyond`) | it is built at about a third of the speed of an HNSW (`vector-steered`); it is not for bits |
 //! | [`IvfIndex`] | if vectors come and go fast beside few searches: an insert changes one page | in memory its searches take several times as long as those of an HNSW (`vector-lists`), and it cannot be made without a sample; how it does beyond memory was not measured |
 //!
 //! The names are of sections of `docs/results.md`, which has the figures and how they came about. The README
