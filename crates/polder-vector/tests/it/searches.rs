@@ -360,6 +360,20 @@ fn one_after_the_other<F: Searched>() {
     }
 }
 
+/// A node to which many links lead cannot be swizzled into all of them: swizzling finds its page through its
+/// table, for each that a search reads (calico-2026, table 1).
+fn swizzling_goes_by_its_table<F: Searched>() {
+    let (pool, index, _, mut random) = filled::<F, Swizzle>();
+    let query = vector(&mut random, DIMENSIONS);
+    let by_table = |width| {
+        let before = pool.stats().pages_by_table;
+        find(&index, &query, &Search::new(COUNT, width));
+        pool.stats().pages_by_table - before
+    };
+    let (narrow, wide) = (by_table(10), by_table(40));
+    assert!(narrow >= 10 && wide > narrow, "{narrow} and {wide} pages");
+}
+
 macro_rules! tests_of {
     ($name:ident: $family:ty) => {
         mod $name {
@@ -370,6 +384,11 @@ macro_rules! tests_of {
             }
 
             test_with!(filters: array: Array, hash: Hash, swizzle: Swizzle);
+
+            #[test]
+            fn swizzling_goes_by_its_table() {
+                super::swizzling_goes_by_its_table::<$family>();
+            }
 
             #[test]
             fn what_matches_is_far_away() {
