@@ -303,7 +303,12 @@ pub fn a_group_is_prefetched<T: Translation>() {
     assert_eq!(space.prefetch_group(&[link(&missing)]), 0);
     assert!(read(&space, missing).is_err());
     disk.set_plan(FaultPlan::new(1));
-    assert_eq!(space.prefetch_group(&[link(&missing)]), 1);
+    // With tiers, a thread of the pool's may have the frames that are free in its hands for a moment.
+    let loads = || {
+        thread::yield_now();
+        space.prefetch_group(&[link(&missing)]) == 1
+    };
+    assert!((0..1000).any(|_| loads()), "{}: what had failed is not loaded", T::NAME);
     // Threads that want the same pages, while they are evicted.
     thread::scope(|scope| {
         for t in 0..4 {
