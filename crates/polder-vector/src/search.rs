@@ -22,7 +22,7 @@ pub struct Search<'f> {
     pub count: usize,
     /// How much is looked at: with more, more of the nearest are found, and it takes longer. How many of
     /// the nearest nodes a search of a graph keeps in sight (`ef` in the papers), at least `count`; how many
-    /// lists a search of lists compares with (`nprobe` in other systems).
+    /// lists in which something matches a search of lists compares with (`nprobe` in other systems).
     pub width: usize,
     /// None that is farther; see [`Metric`](crate::Metric). Infinity: however far.
     pub within: f32,

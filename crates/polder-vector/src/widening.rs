@@ -16,7 +16,8 @@ const FIRST: usize = 16;
 
 /// What is found one after the other, up to `most`, by searches for twice as many each time: of each, what no
 /// earlier one has given. `search` is given how many it is to find, and the end is where it finds fewer; `key`
-/// tells what is found apart. All searches together cost about twice what the last one does.
+/// tells what is found apart. Where a search costs by how much it finds, all of them cost about twice what the
+/// last one does; one that compares with all does that each time.
 ///
 /// ```
 /// let squares = |count: usize| Ok::<_, String>((0..count.min(40)).map(|n| n * n).collect());
@@ -58,7 +59,7 @@ impl IndexOptions {
     /// keeps as many more in sight, and of lists as many times more are looked at.
     pub fn width_for(&self, count: usize, width: usize) -> usize {
         match self {
-            IndexOptions::Ivf(_) => width.saturating_mul(count.div_ceil(FIRST)),
+            IndexOptions::Ivf(_) => width.max(1).saturating_mul(count.div_ceil(FIRST)),
             IndexOptions::Hnsw(_) | IndexOptions::Vamana(_) => width.saturating_add(count),
         }
     }

@@ -155,7 +155,7 @@ impl<T: Translation> IvfIndex<T> {
             std::mem::swap(&mut pages, &mut next);
             (done, counted) = (done + 1, counted + usize::from(comparison.matching > 0));
             // 3
-            let is_beyond = comparison.matching > 0 && comparison.within == 0;
+            let is_beyond = search.is_range() && comparison.matching > 0 && comparison.within == 0;
             if counted >= width && (comparison.best.is_full() || is_beyond) {
                 break;
             }

@@ -2,7 +2,7 @@
 //! feature `vector`.)
 //!
 //! A collection is a vector index and three tables beside it, which have its name and an ending. They
-//! are for it alone to write and drop; to look into them is no harm.
+//! are for it alone to write, rename and drop; to look into them is no harm.
 //!
 //! | name | what is in it |
 //! |---|---|

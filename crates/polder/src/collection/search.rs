@@ -269,7 +269,8 @@ impl Collection {
 
     /// The keys whose vectors are near to `query` one after the other, nearest first but for some that are found
     /// late: as many as are taken, up to those that the query is for. Each time that more are wanted, it
-    /// searches for twice as many, and wider. (Beside changes that is no snapshot; no key is given twice.)
+    /// searches for twice as many, and wider. (Beside changes that is no
+    /// snapshot: no key is given twice, and where rows come and go all the time it may end early.)
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
