@@ -189,8 +189,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 
     let expected = breadth_first(&links);
-    let mut times = [Duration::MAX; 2];
-    for _ in 0..if share == 1 { 3 } else { 1 } {
+    let (mut times, rounds) = ([Duration::MAX; 2], if share == 1 { 3 } else { 1 });
+    for _ in 0..rounds {
         for (asks, best) in [false, true].into_iter().zip(&mut times) {
             let begun = Instant::now();
             let order = graph.breadth_first(of_nodes[0], nodes, asks)?;
