@@ -77,7 +77,7 @@ pub use hnsw::{HnswIndex, NearestIter};
 pub use hosted::{NewIndex, VectorStructure};
 pub use index::{Bulk, Change, FoundIter, Loading, VectorIndex};
 pub use ivf::IvfIndex;
-pub use many::{search_exact_many, search_many};
+pub use many::{answer_many, search_many};
 pub use metric::Metric;
 pub use node_id::NodeId;
 pub use options::{HnswOptions, IndexOptions, IvfOptions, VamanaOptions};

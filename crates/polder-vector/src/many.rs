@@ -39,34 +39,19 @@ pub fn search_many(
     search: &Search<'_>,
     threads: usize,
 ) -> Result<Vec<Answer>, VectorError> {
-    by_threads(queries, threads, |shared| index.search_each(shared, search))
+    answer_many(queries, threads, |shared| index.search_each(shared, search))
 }
 
-/// The same by comparing with all ([`VectorIndex::search_exact`]).
+/// What so many threads answer, each to as many queries as it takes and with the number of each, in the order of
+/// the queries.
 ///
 /// # Errors
-/// Those of [`VectorIndex::search_exact`]: one, where several searches fail.
-pub fn search_exact_many(
-    index: &dyn VectorIndex,
-    queries: &[VectorRef<'_>],
-    search: &Search<'_>,
-    threads: usize,
-) -> Result<Vec<Answer>, VectorError> {
-    by_threads(queries, threads, |shared| {
-        let mut answers = Vec::new();
-        while let Some((number, query)) = shared.take() {
-            answers.push((number, index.search_exact(query, search)?));
-        }
-        Ok(answers)
-    })
-}
-
-/// What so many threads answer, each as many as it takes, in the order of the queries.
-fn by_threads(
+/// One of those that threads end with; no query is taken any more then.
+pub fn answer_many<R: Send, E: Send>(
     queries: &[VectorRef<'_>],
     threads: usize,
-    answer: impl Fn(&Queries<'_>) -> Result<Vec<(usize, Answer)>, VectorError> + Sync,
-) -> Result<Vec<Answer>, VectorError> {
+    answer: impl Fn(&Queries<'_>) -> Result<Vec<(usize, R)>, E> + Sync,
+) -> Result<Vec<R>, E> {
     let threads = threads.clamp(1, queries.len().max(1));
     let shared = Queries::new(queries, threads);
     let found = in_threads(threads, || {

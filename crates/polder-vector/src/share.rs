@@ -71,7 +71,8 @@ pub(crate) fn share<S: Send, E: Send>(
 pub(crate) fn in_threads<R: Send>(threads: usize, work: impl Fn() -> R + Sync) -> Vec<R> {
     thread::scope(|scope| {
         let spawn = |_| thread::Builder::new().spawn_scoped(scope, &work).ok();
-        let started: Vec<_> = (0..threads).filter(|_| threads > 1).filter_map(spawn).collect();
+        let others = if threads > 1 { threads } else { 0 };
+        let started: Vec<_> = (0..others).filter_map(spawn).collect();
         if started.is_empty() {
             return vec![work()];
         }

@@ -6,8 +6,7 @@ use std::iter;
 
 use crate::element::{VectorBuf, VectorRef};
 use crate::error::VectorError;
-use crate::index::FoundIter;
-use crate::index::VectorIndex;
+use crate::index::{FoundIter, VectorIndex};
 use crate::options::IndexOptions;
 use crate::search::Search;
 
@@ -15,12 +14,14 @@ use crate::search::Search;
 const FIRST: usize = 16;
 
 /// What is found one after the other, up to `most`, by searches for twice as many each time: of each, what no
-/// earlier one has given. `search` is given how many it is to find, and the end is where it finds fewer; `key`
-/// tells what is found apart. Where a search costs by how much it finds, all of them cost about twice what the
+/// earlier one has given. `search` is given how many it is to find, and says whether there are no more; `key` tells
+/// what is found apart. Where a search costs by how much it finds, all of them cost about twice what the
 /// last one does; one that compares with all does that each time.
 ///
 /// ```
-/// let squares = |count: usize| Ok::<_, String>((0..count.min(40)).map(|n| n * n).collect());
+/// let squares = |count: usize| {
+///     Ok::<_, String>(((0..count.min(40)).map(|n| n * n).collect(), count > 40))
+/// };
 /// let found: Result<Vec<usize>, String> = polder_vector::widening(usize::MAX, squares, |n| *n).collect();
 /// assert_eq!(found?.len(), 40);
 /// # Ok::<(), String>(())
@@ -30,7 +31,7 @@ const FIRST: usize = 16;
 /// The iterator ends with the first error of a search.
 pub fn widening<F, K: Eq + Hash, E>(
     most: usize,
-    mut search: impl FnMut(usize) -> Result<Vec<F>, E>,
+    mut search: impl FnMut(usize) -> Result<(Vec<F>, bool), E>,
     key: impl Fn(&F) -> K,
 ) -> impl Iterator<Item = Result<F, E>> {
     let (mut given, mut ready) = (HashSet::new(), VecDeque::new());
@@ -38,8 +39,8 @@ pub fn widening<F, K: Eq + Hash, E>(
     let next = move || {
         while ready.is_empty() && !is_over {
             match search(count) {
-                Ok(found) => {
-                    is_over = found.len() < count || count == most;
+                Ok((found, is_last)) => {
+                    is_over = is_last || count == most;
                     ready.extend(found.into_iter().filter(|one| given.insert(key(one))));
                     count = count.saturating_mul(2).min(most);
                 }
@@ -74,7 +75,9 @@ pub(crate) fn nearest<'i>(
     let (query, search, options) = (VectorBuf::from(query), *search, index.options());
     let find = move |count| {
         let search = Search { count, width: options.width_for(count, search.width), ..search };
-        Ok::<_, VectorError>(index.search(query.view(), &search)?.found)
+        let found = index.search(query.view(), &search)?.found;
+        let is_last = found.len() < count;
+        Ok::<_, VectorError>((found, is_last))
     };
     Box::new(widening(search.count, find, |found| (found.label, found.node)))
 }
@@ -85,9 +88,10 @@ mod tests {
 
     #[test]
     fn each_is_given_once_and_no_more_than_are_wanted() {
-        // A wider search finds one that a narrower one has missed.
-        let find = |count: usize| -> Result<Vec<usize>, &str> {
-            Ok((0..count).map(|n| if count < 40 && n == 3 { 1000 } else { n }).collect())
+        // A wider search finds one that a narrower one has missed, and one finds fewer than there are.
+        let find = |count: usize| -> Result<(Vec<usize>, bool), &str> {
+            let found = 0..if count == 32 { 20 } else { count };
+            Ok((found.map(|n| if count < 40 && n == 3 { 1000 } else { n }).collect(), false))
         };
         let take = |most| widening(most, find, |n| *n).map(Result::unwrap).collect::<Vec<_>>();
         assert_eq!(take(0), []);
@@ -98,7 +102,7 @@ mod tests {
         let mut calls = 0;
         let fails = |count| {
             calls += 1;
-            if calls == 1 { Ok(vec![0; count]) } else { Err("no") }
+            if calls == 1 { Ok((vec![0; count], false)) } else { Err("no") }
         };
         let found: Vec<_> = widening(usize::MAX, fails, |n| *n).collect();
         assert_eq!(found, [Ok(0), Err("no")]);

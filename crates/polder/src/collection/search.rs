@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use polder_pool::lock;
 use polder_vector::{
-    Answer, Filter, Probe, Probed, Search, VectorBuf, VectorRef, search_exact_many, search_many,
+    Answer, Filter, Probe, Probed, Queries, Search, VectorBuf, VectorRef, answer_many, search_many,
     widening,
 };
 
@@ -50,8 +50,8 @@ impl<'f> Query<'f> {
 
     /// How much is looked at, 100 by default: with more, more of the nearest are found, and it takes
     /// longer. How many of the nearest a search of a graph keeps in sight (`ef` in the papers), at least as
-    /// many as it is to find; in how many lists a search of lists looks, those nearest first (`nprobe` in
-    /// other systems), and in farther ones as long as it has not found enough.
+    /// many as it is to find; in how many lists with anything that matches a search of lists looks, those
+    /// nearest first (`nprobe` in other systems), and in farther ones as long as it has not found enough.
     /// [`Collection::probe`] finds out which width finds how many of the nearest.
     #[must_use]
     pub fn width(self, width: usize) -> Query<'f> {
@@ -179,10 +179,15 @@ impl Collection {
         query: impl Into<VectorRef<'v>>,
         wanted: &Query<'_>,
     ) -> Result<Hits, StoreError> {
-        self.search_for(query.into(), wanted)
+        Ok(self.search_for(query.into(), wanted)?.0)
     }
 
-    fn search_for(&self, query: VectorRef<'_>, wanted: &Query<'_>) -> Result<Hits, StoreError> {
+    /// Tells as well whether the index has found all that it could.
+    fn search_for(
+        &self,
+        query: VectorRef<'_>,
+        wanted: &Query<'_>,
+    ) -> Result<(Hits, bool), StoreError> {
         // Where all may be found, or a set of keys, only what is found is looked up.
         let mut looks_first = wanted.filter.is_some();
         let mut tries = 1;
@@ -204,11 +209,11 @@ impl Collection {
             let has_lost = hits.hits.len() < found;
             let has_moved = rows.has_missed.load(Relaxed) && self.labels.commits() != begun;
             if !has_lost && !has_moved {
-                return Ok(hits);
+                return Ok((hits, found < wanted.count));
             }
             if tries == MOST_TRIES {
                 hits.is_exhaustive = false;
-                return Ok(hits);
+                return Ok((hits, found < wanted.count));
             }
             (looks_first, tries) = (true, tries + 1);
         }
@@ -244,13 +249,20 @@ impl Collection {
         wanted: &Query<'_>,
         threads: usize,
     ) -> Result<Vec<Hits>, StoreError> {
+        if wanted.is_exact {
+            let each = |queries: &Queries<'_>| -> Result<Vec<(usize, Hits)>, StoreError> {
+                let mut hits = Vec::new();
+                while let Some((number, query)) = queries.take() {
+                    hits.push((number, self.search_for(query, wanted)?.0));
+                }
+                Ok(hits)
+            };
+            return answer_many(queries, threads, each);
+        }
         let begun = self.labels.commits();
         let rows = Rows::new(self, wanted);
         let search = rows.search(wanted.filter.is_some());
-        let answers = self.read(|index| match wanted.is_exact {
-            true => search_exact_many(index, queries, &search, threads),
-            false => search_many(index, queries, &search, threads),
-        })?;
+        let answers = self.read(|index| search_many(index, queries, &search, threads))?;
         if let Some(error) = lock(&rows.failed).take() {
             return Err(error);
         }
@@ -260,7 +272,7 @@ impl Collection {
             let hits = self.hits(answer)?;
             // As of a search alone.
             match has_moved || hits.hits.len() < found {
-                true => self.search_for(*query, wanted),
+                true => Ok(self.search_for(*query, wanted)?.0),
                 false => Ok(hits),
             }
         };
@@ -269,8 +281,8 @@ impl Collection {
 
     /// The keys whose vectors are near to `query` one after the other, nearest first but for some that are found
     /// late: as many as are taken, up to those that the query is for. Each time that more are wanted, it
-    /// searches for twice as many, and wider. (Beside changes that is no
-    /// snapshot: no key is given twice, and where rows come and go all the time it may end early.)
+    /// searches for twice as many, and wider; a query that compares with all does that each time. (Beside
+    /// changes that is no snapshot; no key is given twice.)
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -302,7 +314,9 @@ impl Collection {
         let find = move |count| {
             let options = self.read(|index| Ok(index.options()))?;
             let width = options.width_for(count, wanted.width);
-            Ok(self.search_for(query.view(), &Query { count, width, ..wanted })?.hits)
+            let (found, is_last) =
+                self.search_for(query.view(), &Query { count, width, ..wanted })?;
+            Ok((found.hits, is_last))
         };
         widening(wanted.count, find, |hit: &Hit| hit.key.clone())
     }

@@ -2,9 +2,9 @@
 //! together whatever happens.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Barrier;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -85,6 +85,7 @@ tests!(
     every_moment_of_changes_leaves_a_whole_number_of_steps,
     threads_that_replace_the_same_keys_never_part_rows_from_vectors,
     searches_find_what_matches,
+    a_row_that_is_lost_meanwhile_is_no_end,
     what_cannot_be_is_refused_and_leaves_nothing,
     of_several_changes_of_a_key_the_last_one_is_made,
     names_are_taken_and_free_again,
@@ -476,6 +477,44 @@ fn searches_find_what_matches(index: Index) {
         let closed = docs.search_many(&queries, &wanted, 2).unwrap_err();
         assert!(matches!(closed, StoreError::Closed), "{closed}");
     }
+}
+
+/// One of what is nearest goes when the search has compared it, so that it loses a row however often it is tried:
+/// that is not the end, and all that stay are given.
+fn a_row_that_is_lost_meanwhile_is_no_end(index: Index) {
+    /// Vectors, of which a page has fewer than are asked about until the one goes.
+    const COUNT: u64 = 1000;
+    const LATER: u64 = 300;
+    let store = disk().open(options().durability(Durability::None)).unwrap();
+    let docs = create(&store, index);
+    fill(&docs, 0..COUNT);
+    let query = vector(12345);
+    let mut nearest: Vec<u64> = (0..COUNT).collect();
+    nearest.sort_by_key(|number| distance(query, vector(*number)) as u64);
+    let going = Mutex::new((0, None, nearest.clone()));
+    let taking = |of: &[u8], _: &[u8]| {
+        let (asked, next, left) = &mut *going.lock().unwrap();
+        *asked += 1;
+        match *next {
+            Some((number, when)) if *asked == when => {
+                let take = || assert!(docs.remove(key(number)).unwrap());
+                thread::scope(|scope| scope.spawn(take).join().unwrap());
+                left.retain(|other| *other != number);
+            }
+            // Once while all are asked about.
+            Some((_, when)) if *asked < when + LATER => {}
+            _ => {
+                let found = left[..16].iter().find(|number| of == key(**number));
+                *next = found.map(|number| (*number, *asked + LATER));
+            }
+        }
+        true
+    };
+    let wanted = Query::new(50).exact().filter(&taking);
+    let found: BTreeSet<_> = docs.nearest(&query, &wanted).map(|hit| hit.unwrap().key).collect();
+    let (_, _, left) = going.into_inner().unwrap();
+    assert!(nearest.len() - left.len() >= 4, "{} are left", left.len());
+    assert!(left[..30].iter().all(|number| found.contains(&key(*number))), "{found:?}");
 }
 
 fn what_cannot_be_is_refused_and_leaves_nothing(index: Index) {
