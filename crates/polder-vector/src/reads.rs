@@ -279,7 +279,8 @@ impl<'r, 'p, T: Translation> Reads<'r, 'p, T> {
             if self.try_again(&mut look)? {
                 return Ok(true);
             }
-            alone = self.put_off.pop_front();
+            // What was put off as often as may be is among the last now.
+            alone = self.put_off.pop_front().or_else(|| self.last.pop());
         }
         let Some(awaited) = alone else { return Ok(false) };
         let is_seen = look(self, awaited, true)?;
@@ -476,18 +477,72 @@ pub(crate) mod tests {
         }
     }
 
-    /// Of a list that grows the last places are kept until more are asked for, and no longer; each is looked at
-    /// once, in its turn.
+    /// Sees only those for which it may wait.
+    #[derive(Default)]
+    struct Shy(Seen);
+
+    impl Look for Shy {
+        type Sight = ();
+        const HINT: AccessHint = AccessHint::Normal;
+
+        fn ahead(&self) -> usize {
+            1
+        }
+
+        fn prefetch(&self, _: PageRef<'_>, _: NodeId) {}
+
+        fn see(&mut self, _: PageRef<'_>, _: NodeId) -> Result<Option<()>, &'static str> {
+            Err("not yet")
+        }
+
+        fn see_surely(&mut self, _: PageRef<'_>, _: NodeId) -> Result<Option<()>, &'static str> {
+            Ok(Some(()))
+        }
+
+        fn take(&mut self, place: NodeId, (): ()) {
+            self.0.take(place, ());
+        }
+    }
+
+    /// However often places were put off, all are looked at in the end.
     #[test]
-    fn the_last_places_are_kept_while_there_are_more() {
+    fn what_was_put_off_is_looked_at() {
+        let (_pool, space, nodes) = nodes(2);
+        for conflicts in 0..=MOST_CONFLICTS {
+            let mut shy = Shy::default();
+            space.interleave(AccessHint::Normal, |way| {
+                let mut reads = Reads::new(&space, way);
+                let put_off = |place: &NodeId| Awaited { search: 0, place: *place, conflicts };
+                reads.put_off.extend(nodes.iter().map(put_off));
+                let look = |reads: &mut Reads<'_, '_, Array>, awaited, may_wait| {
+                    reads.look_at(awaited, &mut shy, may_wait)
+                };
+                reads.finish(look).unwrap();
+                assert!(reads.awaits_nothing(), "after {conflicts} conflicts");
+            });
+            shy.0.0.sort_unstable();
+            assert_eq!(shy.0.0, nodes);
+        }
+    }
+
+    /// An index of so many vectors, and their nodes.
+    fn nodes(count: u64) -> (Pool<Array>, Space<Array>, Vec<NodeId>) {
         let config = pools::config(4, PageSize::MIN, FileState::NEW);
         let pool: Pool<Array> =
             Pool::open(Box::new(pools::disk()), &config, &crate::KINDS).unwrap();
         let space = pool.create_space().unwrap();
         let shape = VectorShape { element: ElementKind::F32, dimensions: 2, metric: Metric::L2 };
         let index = HnswIndex::create(space.clone(), &HnswOptions::new(shape)).unwrap();
-        let nodes: Vec<NodeId> =
-            (0..100).map(|label| index.insert(label, &[label as f32, 0.0]).unwrap()).collect();
+        let nodes =
+            (0..count).map(|label| index.insert(label, &[label as f32, 0.0]).unwrap()).collect();
+        (pool, space, nodes)
+    }
+
+    /// Of a list that grows the last places are kept until more are asked for, and no longer; each is looked at
+    /// once, in its turn.
+    #[test]
+    fn the_last_places_are_kept_while_there_are_more() {
+        let (_pool, space, nodes) = nodes(100);
         let (mut window, mut seen) = (Window::default(), Seen::default());
         // How many places there are, whether the last ones are kept, and how many are looked at then.
         let steps = [
