@@ -23,6 +23,11 @@ impl Numbers {
         ((u128::from(self.next()) * end as u128) >> 64) as usize
     }
 
+    /// Puts these in another order, each order as likely as any other.
+    pub(crate) fn shuffle<R>(&mut self, all: &mut [R]) {
+        (1..all.len()).rev().for_each(|last| all.swap(last, self.below(last + 1)));
+    }
+
     /// One from 0 up to, but not, 1.
     pub(crate) fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64

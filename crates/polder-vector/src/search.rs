@@ -88,7 +88,13 @@ pub trait Filter: Sync {
     /// Whether a vector with this label may be found.
     fn matches(&self, label: u64) -> bool;
 
-    /// How many labels match, if that is known: a search need not estimate it then.
+    /// The same of vectors by which searches estimate how many match, and where they lie. These may have been
+    /// removed.
+    fn would_match(&self, label: u64) -> bool {
+        self.matches(label)
+    }
+
+    /// How many labels match, if that is known: a search estimates it otherwise.
     fn count(&self) -> Option<u64> {
         None
     }

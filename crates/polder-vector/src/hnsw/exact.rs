@@ -94,7 +94,7 @@ impl<T: Translation> HnswIndex<T> {
 
     /// Leaves in `seen` what `see` makes of the nodes of a page that are there, of which it has asked for
     /// what `ask` does.
-    fn live_nodes<R>(
+    pub(super) fn live_nodes<R>(
         &self,
         page: PageNo,
         seen: &mut Vec<R>,

@@ -3,15 +3,18 @@
 //!
 //! Either what does not match is gone through as well, and not found: so the search is as good as one without
 //! a filter, and as long as one for as many as there are nearer than the last one that matches. Or only what
-//! matches is compared and gone through, which also leads through a region in which nothing does: of a link
-//! to what does not match, the links of that node are taken instead, until there are as many as a node links
-//! to when it is inserted (Patel et al., "ACORN: Performant and Predicate-Agnostic Search Over Vector
+//! matches is compared and gone through, which also leads through a region in which nothing does: where a node
+//! is linked to one that does not match, what that one is linked to is taken instead, until a node has as many
+//! neighbours as it can have links (Patel et al., "ACORN: Performant and Predicate-Agnostic Search Over Vector
 //! Embeddings and Structured Data", SIGMOD 2024, their variant for graphs that were built as without filters).
+//! Where few match and what matches lies anywhere, this finds far less: what matches is hardly linked then.
 //!
-//! A sample of the labels says how many vectors match, about, and so how much of the graph is gone through
-//! until enough do. If that costs more than comparing with all, that is done at once; if it turns out to do
-//! so, that is done then. Where far fewer match near the query than elsewhere, the search begins again, with
-//! vectors of the sample that match, and goes by way of what matches alone.
+//! A sample says how many vectors match, about, and whether what matches lies together: whether what it is
+//! linked to matches as well. So it is known how much is gone through until enough match. If that costs more
+//! than comparing with all, that is done at once; if it turns out to do so, that is done then. A search begins
+//! by going through everything. If what matches lies together, and so little of what is near the query matches
+//! that it is less work to go through what matches alone, or if far less matches there than elsewhere, it begins
+//! again, with what it has found and vectors of the sample that match, and goes by way of what matches alone.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -30,24 +33,32 @@ use crate::reads::{Awaited, Reads};
 use crate::search::Filter;
 use crate::vectors::Vector;
 
-/// Vectors of the sample from which a search begins, at most.
+/// Vectors of the sample from which a search begins, at most. Of so many that match it is known how many do.
 const MOST_SEEDS: usize = 32;
 /// How much longer comparing a vector takes than finding out whether it matches.
 const COMPARING: f64 = 4.0;
-
-/// Costs of going through the links of a node and comparing those that were not seen, in nodes that are
-/// looked at for their labels.
+/// What going through the links of a node and comparing those that were not seen costs, in nodes that are
+/// looked at for their labels. Rather too much: a search that goes through the graph and compares with all
+/// after that costs both.
 const STEP: f64 = 64.0;
+/// How much longer it takes to look at a label than at the next one in a page.
+const FAR_LABEL: f64 = 2.0;
 /// After so many nodes it is known whether fewer match near the query than elsewhere.
 const JUDGED_FIRST: u64 = 200;
-/// Far fewer: by this factor.
+/// Fewer by this factor are far fewer.
 const FAR_FEWER: f64 = 8.0;
+
+/// What matches lies together if at least this part matches of what it is linked to, more by this factor than of
+/// all, and so many were seen that it is not by chance.
+const TOGETHER: f64 = 0.25;
+const MORE_BESIDE: f64 = 3.0;
+const LEAST_BESIDE: usize = 2;
 
 /// What is known of a filter before a search.
 #[derive(Clone)]
 pub(super) struct Estimate {
-    /// The part of all vectors that matches, about.
-    share: f64,
+    /// The search goes by way of what matches alone if near the query less than this part does.
+    few: f64,
     /// Nodes that matched not long ago.
     seeds: Vec<NodeId>,
     /// What comparing with all costs, in nodes that are looked at for their labels.
@@ -56,28 +67,54 @@ pub(super) struct Estimate {
 
 impl<T: Translation> HnswIndex<T> {
     /// What is known of a filter, for searches that keep so many in sight. `None` if to compare with all that
-    /// match costs less, in nodes that are looked at for their labels.
+    /// match costs less.
     pub(super) fn estimate(
         &self,
         filter: &dyn Filter,
         width: usize,
     ) -> Result<Option<Estimate>, PoolError> {
-        let sample = self.sample()?;
-        let matching = sample.labels.iter().filter(|(_, label)| filter.matches(*label));
-        let matching: Vec<NodeId> = matching.map(|(node, _)| *node).collect();
+        let (sample, width) = (self.sample()?, width as f64);
+        let mut seeds = Vec::new();
+        let (mut asked, mut linked, mut beside) = (0, 0, 0);
+        for one in &sample.drawn {
+            asked += 1;
+            if !filter.would_match(one.label) {
+                continue;
+            }
+            seeds.push(one.node);
+            for other in one.linked.iter().flatten() {
+                linked += 1;
+                beside += usize::from(filter.would_match(*other));
+            }
+            if seeds.len() == MOST_SEEDS {
+                break;
+            }
+        }
+        // The one at which asking ended is left out: that it matches is no chance.
+        let (among, found) = match seeds.len() {
+            MOST_SEEDS => (asked - 1, MOST_SEEDS - 1),
+            few => (asked, few),
+        };
         let share = match filter.count() {
             Some(count) => (count as f64 / sample.vectors).min(1.0),
-            None => matching.len() as f64 / sample.labels.len() as f64,
+            None => found as f64 / among as f64,
         };
-        // Nodes that are gone through until so many match.
-        let steps = width as f64 / share;
+        let part_beside = beside as f64 / linked as f64;
+        let is_together =
+            beside >= LEAST_BESIDE && part_beside >= TOGETHER.max(MORE_BESIDE * share);
+
         let most = sample.vectors * (1.0 + COMPARING * share);
+        let through_all = STEP / share;
+        let (few, costs) = if is_together {
+            let labels = self.core.layout.capacity(0) as f64 / part_beside;
+            let through_matching = STEP + FAR_LABEL * labels;
+            (STEP / through_matching, through_all.min(through_matching))
+        } else {
+            (share / FAR_FEWER, through_all)
+        };
         // What is no number, where nothing is known, is not less.
-        if matching.is_empty() || (steps * STEP).partial_cmp(&most) != Some(Ordering::Less) {
-            return Ok(None);
-        }
-        let seeds = matching.into_iter().take(MOST_SEEDS).collect();
-        Ok(Some(Estimate { share, seeds, most }))
+        let is_less = (width * costs).partial_cmp(&most) == Some(Ordering::Less);
+        Ok((is_less && !seeds.is_empty()).then_some(Estimate { few, seeds, most }))
     }
 }
 
@@ -136,13 +173,20 @@ impl<'f> Filtered<'f> {
         self.at = At::Links;
     }
 
-    /// Begins again, with what matched of the sample, and goes by way of what matches alone.
+    /// Begins again, with what was found and what matched of the sample, and goes by way of what matches alone.
     fn begin_again<Q: Borrow<Vector>>(&mut self, walk: &mut Walk<'_, Q>) {
         let (width, keeps_all) = (walk.nearest().width(), walk.nearest().keeps_all());
+        if keeps_all {
+            // What is beyond the width was found as well.
+            walk.nearest().widen(usize::MAX);
+        }
+        let mut judged = mem::take(&mut walk.scratch.matching.judged);
+        judged.clone_from(&self.estimate.seeds);
+        judged.extend(walk.found().map(|near| near.node));
         walk.clear(width, 0, keeps_all);
         let Scratch { visited, matching, .. } = &mut *walk.scratch;
         matching.clear();
-        matching.judged.clone_from(&self.estimate.seeds);
+        matching.judged = judged;
         visited.insert_all(&mut matching.judged, 0);
         (self.only_matching, self.is_direct, self.at) = (true, false, At::Labels);
     }
@@ -198,7 +242,7 @@ impl<'f> Filtered<'f> {
                 }
                 At::Judged => {
                     let Matching { matching, between, next, .. } = &mut scratch.matching;
-                    let is_enough = matching.len() >= by.core.options.links;
+                    let is_enough = matching.len() >= by.core.layout.capacity(0);
                     match between.get(*next).filter(|_| !is_enough).copied() {
                         Some(node) => {
                             *next += 1;
@@ -215,6 +259,7 @@ impl<'f> Filtered<'f> {
                 }
                 At::Compared => {
                     self.at = At::Nearest;
+                    self.spent += STEP;
                     self.give_up_if_dear();
                     0
                 }
@@ -276,7 +321,7 @@ impl<'f> Filtered<'f> {
         let Scratch { nearest, matching: memory, .. } = &mut *walk.scratch;
         if self.only_matching {
             self.at = At::Judged;
-            self.spent += memory.judged.len() as f64;
+            self.spent += FAR_LABEL * memory.judged.len() as f64;
             for (node, label) in &memory.labels {
                 match self.filter.matches(*label) {
                     true => memory.matching.push(*node),
@@ -299,7 +344,7 @@ impl<'f> Filtered<'f> {
         }
         self.give_up_if_dear();
         let is_known = self.seen >= JUDGED_FIRST && !self.is_given_up();
-        if is_known && self.local_share() < self.estimate.share / FAR_FEWER {
+        if is_known && self.local_share() < self.estimate.few {
             self.begin_again(walk);
         }
     }

@@ -262,9 +262,19 @@ impl<T: Translation> HnswIndex<T> {
     pub(crate) fn read_node<R>(
         &self,
         node: NodeId,
+        read: impl FnMut(NodePage<'_>, NodeRef<'_>) -> R,
+    ) -> Result<Option<R>, PoolError> {
+        self.read_node_for(AccessHint::Normal, node, read)
+    }
+
+    /// The same, with what its page is wanted for.
+    fn read_node_for<R>(
+        &self,
+        hint: AccessHint,
+        node: NodeId,
         mut read: impl FnMut(NodePage<'_>, NodeRef<'_>) -> R,
     ) -> Result<Option<R>, PoolError> {
-        self.space.run(AccessHint::Normal, |attempt| {
+        self.space.run(hint, |attempt| {
             let page = self.space.page(attempt, node.page())?;
             let result = self.core.node_in(page.page(), node, &mut read);
             page.validate()?;

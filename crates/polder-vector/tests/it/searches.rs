@@ -436,6 +436,38 @@ macro_rules! tests_of {
 tests_of!(graphs: Graphs);
 tests_of!(steered: Steered);
 
+/// Few match: of what lies together as much is found by way of what matches as of what is near, and less is
+/// asked for than to compare with all; of what lies anywhere all that match are compared.
+#[test]
+fn few_that_lie_together() {
+    let (_pool, index, model, mut random) = filled::<Graphs, Array>();
+    let corner = vec![0.0; DIMENSIONS];
+    let near = nearest(&model, &corner, 300);
+    let asked = AtomicU64::new(0);
+    let filter = |label: u64| {
+        asked.fetch_add(1, Ordering::Relaxed);
+        near.contains(&label)
+    };
+    let (few, matching) = (one_in(model.len() as u64 / 300), only(&model, &filter));
+    let (count, width) = (5, 10);
+    let (mut found, mut wanted) = (0, 0);
+    for _ in 0..20 {
+        let query = vector(&mut random, DIMENSIONS);
+        let search = |filter| find(&index, &query, &Search::new(count, width).filter(filter));
+        assert!(search(&few).is_exhaustive);
+        // A sample has been drawn.
+        asked.store(0, Ordering::Relaxed);
+        let answer = search(&filter);
+        assert!(!answer.is_exhaustive);
+        let asked = asked.load(Ordering::Relaxed);
+        assert!(asked < model.len() as u64, "{asked} labels were asked for");
+        assert_eq!(answer.found.len(), count);
+        found += hits(&answer.found, &nearest(&matching, &query, count));
+        wanted += count;
+    }
+    assert!(found * 100 >= wanted * 80, "{found} of {wanted} are found");
+}
+
 /// A probe tells what searches find, and which width finds enough.
 #[test]
 fn probes() {

@@ -144,26 +144,31 @@ impl<'r> Rows<'r> {
             (false, None) => plain,
         }
     }
+
+    /// Whether a label's row matches. `None` if there is none.
+    fn ask(&self, label: u64) -> Option<bool> {
+        if self.wanted.among.is_some_and(|keys| !keys.0.contains(label)) {
+            return Some(false);
+        }
+        let filter = self.wanted.filter;
+        let filter = |key: &[u8], payload: &[u8]| filter.is_none_or(|of| of(key, payload));
+        self.of.row(label, filter).unwrap_or_else(|error| {
+            lock(&self.failed).get_or_insert(error);
+            Some(false)
+        })
+    }
 }
 
 impl Filter for Rows<'_> {
     fn matches(&self, label: u64) -> bool {
-        if self.wanted.among.is_some_and(|keys| !keys.0.contains(label)) {
-            return false;
-        }
-        let filter = self.wanted.filter;
-        let filter = |key: &[u8], payload: &[u8]| filter.is_none_or(|of| of(key, payload));
-        match self.of.row(label, filter) {
-            Ok(Some(matches)) => matches,
-            Ok(None) => {
-                self.has_missed.store(true, Relaxed);
-                false
-            }
-            Err(error) => {
-                lock(&self.failed).get_or_insert(error);
-                false
-            }
-        }
+        self.ask(label).unwrap_or_else(|| {
+            self.has_missed.store(true, Relaxed);
+            false
+        })
+    }
+
+    fn would_match(&self, label: u64) -> bool {
+        self.ask(label).unwrap_or(false)
     }
 }
 
