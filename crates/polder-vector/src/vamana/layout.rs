@@ -40,9 +40,14 @@ pub(super) fn list_at(vector: usize) -> usize {
     VECTOR + vector.next_multiple_of(8)
 }
 
+/// Where in the first page it lies how far a linking has come, of vectors of so many dimensions.
+pub(super) fn linking_at(dimensions: usize) -> usize {
+    (CENTRE + dimensions).next_multiple_of(8)
+}
+
 /// How much of the first page is used, of vectors of so many dimensions.
 pub(super) fn meta_bytes(dimensions: usize) -> usize {
-    (CENTRE + dimensions).next_multiple_of(8)
+    linking_at(dimensions) + 8
 }
 
 /// What lies in a page.

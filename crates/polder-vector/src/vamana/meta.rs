@@ -3,7 +3,7 @@
 //! ```text
 //!   header, 32 | element 1 | metric 1 | links 1 | bits 1 | dimensions 4 | width 4 | groups 4 | entry 8
 //!              | distance 4 | scale 4 | chains 8 each | newest 8 | pages of codes 8 | seeds 4 each
-//!              | centre, 1 each |
+//!              | centre, 1 each | linking 4, parts 4 |
 //! ```
 //!
 //! A number of the centre is a byte times the scale. Which point the centre is matters to how exact codes
@@ -20,6 +20,10 @@
 //!   says that some may not be linked. The edit that places a group counts it and sets the bit. Relinking all
 //!   that there are clears it, if the count is what it was before the first of them was read. (Each group has
 //!   made pages, which are never freed, so that the count does not come round.)
+//! * `VAMANA-9` Of a linking that was cut off the page says which one it was, and how many of its parts are linked.
+//!   The edit that says so comes behind those of the part. Which one it was is a hash of the centroids between
+//!   which the vectors were divided, of how many there were, and of the count of groups. A later one with the
+//!   same hash divides them in the same way, and begins behind these parts.
 
 use std::ops::Range;
 
@@ -27,7 +31,7 @@ use polder_format::{PAGE_HEADER_BYTES, PageNo, PageSize};
 use polder_pool::bytes::{PageMut, PageRef};
 use polder_structure::page::{ensure, page_no};
 
-use super::layout::{CENTRE, Kind, meta_bytes};
+use super::layout::{CENTRE, Kind, linking_at, meta_bytes};
 use crate::node_id::NodeId;
 use crate::options::VamanaOptions;
 use crate::random::mix;
@@ -146,6 +150,25 @@ pub(super) fn set_groups(page: &mut PageMut<'_>, groups: u32) {
 pub(super) fn add_group(page: &mut PageMut<'_>) {
     let groups = page.as_ref().u32(at::GROUPS) | LOOSE;
     page.set_u32(at::GROUPS, groups.saturating_add(2));
+}
+
+/// How far a linking has come (`VAMANA-9`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Linked {
+    /// Which one: 0 is none.
+    pub(super) of: u32,
+    pub(super) parts: u32,
+}
+
+pub(super) fn linked(page: PageRef<'_>, dimensions: usize) -> Linked {
+    let at = linking_at(dimensions);
+    Linked { of: page.u32(at), parts: page.u32(at + 4) }
+}
+
+pub(super) fn set_linked(page: &mut PageMut<'_>, dimensions: usize, linked: Linked) {
+    let at = linking_at(dimensions);
+    page.set_u32(at, linked.of);
+    page.set_u32(at + 4, linked.parts);
 }
 
 /// The first page of the chain of a kind.

@@ -8,15 +8,17 @@
 //! 4  edits of a few lists each: a list leads to what it has led to, and to what the vector leads to in the
 //!    part. Of a list that is too long for that what is too much is pruned by codes, as an insert does, and
 //!    its children stay
-//! 5  one edit: all are linked (VAMANA-8)
+//! 5  one edit: so many parts are linked (VAMANA-9), or all are (VAMANA-8)
 //! ```
 //!
 //! Where all vectors are in memory at once they are one part, and are linked twice. Where those of a part are
 //! too many they are several, as they lie in the file.
 //!
-//! Nothing tells how far it has come, and nothing need: each edit of step 4 leaves lists that lead to more of
-//! what is near than before. So it may end anywhere, and be made again from its beginning, also of an index
-//! that is years old: stale links go from lists that are pruned. Others may change the index meanwhile. A list
+//! It may end anywhere: each edit of step 4 leaves lists that lead to more of what is near than before. The next
+//! one draws the same vectors, if none of these has changed and it has as much memory, and finds the same
+//! centroids. If there are as many vectors as there were, it goes on behind the parts that are linked; otherwise
+//! it begins with the first part. It may also be made of an index that
+//! is years old: stale links go from lists that are pruned. Others may change the index meanwhile. A list
 //! that has changed since it was read is read again; a vector that has left is passed over, and links to it
 //! are stale as others are (`VAMANA-2`); one that has come was linked by who inserted it, and is counted
 //! by `VAMANA-8` if that was a load.
@@ -28,7 +30,7 @@ use polder_structure::levels::root;
 
 use super::layout::Kind;
 use super::link::{AT_ONCE, Wish};
-use super::meta;
+use super::meta::{self, Linked};
 use super::part::{Member, Part, Scratch};
 use super::slots::Slot;
 use super::{Core, VamanaIndex};
@@ -38,6 +40,7 @@ use crate::ivf::train::{Drawn, distances_of_centroids};
 use crate::near::order_of;
 use crate::node_id::NodeId;
 use crate::pages::for_each_of;
+use crate::random::mix;
 use crate::share::share;
 use crate::vectors::{Distances, Vector};
 
@@ -76,6 +79,15 @@ impl Parts {
             }
         }
         nearest.map(|(_, number)| number)
+    }
+
+    /// A number of its own of linking by these, when so many groups had been placed, and all parts together
+    /// have so many vectors (`VAMANA-9`).
+    fn number(&self, groups: u32, vectors: usize) -> u32 {
+        let counts = mix(mix(groups.into()) ^ vectors as u64);
+        let bytes = self.centroids.iter().flat_map(Vector::to_bytes);
+        let number = bytes.fold(counts, |number, byte| mix(number ^ u64::from(byte)));
+        (number as u32).max(1)
     }
 }
 
@@ -127,7 +139,9 @@ impl<T: Translation> VamanaIndex<T> {
     /// to its end.
     ///
     /// `progress` is told which share is done, from 0 to 1, and stops it by returning false. The index is as
-    /// sound then as before, and what was linked stays so. Others may change and search it meanwhile.
+    /// sound then as before, and what was linked stays so: with as much memory, and if no vectors have come or
+    /// gone meanwhile, the next call goes on behind the parts that are linked, also after a crash. Others may
+    /// change and search the index meanwhile.
     ///
     /// # Errors
     /// Those of loading and logging pages.
@@ -178,22 +192,40 @@ impl<T: Translation> VamanaIndex<T> {
         drop(pages);
         let all = of_parts.iter().map(|part| part.vectors).sum();
         // The paper's graphs are made in two rounds. What a part lacks after one others have.
-        let rounds = if of_parts.len() > 1 { 1 } else { 2 };
+        let count = of_parts.len();
+        let rounds = if count > 1 { 1 } else { 2 };
         let mut work = Work { threads, most, rounds, done: 0, all, change, progress };
-        for (part, of_part) in of_parts.into_iter().enumerate() {
-            if !self.link_part(&parts, part, &of_part, &mut work)? {
+        // VAMANA-9
+        let (dimensions, of) = (self.core.options.shape.dimensions, parts.number(groups, all));
+        let mut linked = Linked::default();
+        self.beginning(|page| linked = meta::linked(page, dimensions))?;
+        let done = if linked.of == of { linked.parts } else { 0 };
+        for (part, of_part) in (0_u32..).zip(of_parts) {
+            if part < done {
+                work.done += of_part.vectors;
+                continue;
+            }
+            if !self.link_part(&parts, part as usize, &of_part, &mut work)? {
                 return Ok(false);
             }
+            // 5
+            let linked = Linked { of, parts: part + 1 };
+            let is_last = linked.parts as usize == count;
+            made(change, || {
+                edit(&self.space, |edit| {
+                    let page = &mut edit.page_mut(root())?;
+                    meta::set_linked(
+                        page,
+                        dimensions,
+                        if is_last { Linked::default() } else { linked },
+                    );
+                    if is_last && meta::groups(page.as_ref()) == groups {
+                        meta::set_groups(page, groups & !meta::LOOSE);
+                    }
+                    Ok(())
+                })
+            })?;
         }
-        // 5
-        made(change, || {
-            edit(&self.space, |edit| {
-                if meta::groups(edit.page(root())?) == groups {
-                    meta::set_groups(&mut edit.page_mut(root())?, groups & !meta::LOOSE);
-                }
-                Ok(())
-            })
-        })?;
         Ok(true)
     }
 

@@ -31,7 +31,8 @@ impl Collection {
     /// to its end.
     ///
     /// `progress` is told which share is done, from 0 to 1, and stops it by returning false: no link is lost
-    /// then. It takes memory as a load does, and others may use the collection meanwhile.
+    /// then. The next call goes on there or a part before, if no vectors have come or gone meanwhile, and so it
+    /// does after a crash. It takes memory as a load does, and others may use the collection meanwhile.
     ///
     /// # Errors
     /// Those of reading and writing.

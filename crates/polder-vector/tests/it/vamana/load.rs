@@ -319,6 +319,66 @@ fn an_old_graph_is_refreshed() {
     assert!(after >= before && after >= 990, "{before}, then {after}");
 }
 
+/// Linking goes on behind the parts that are linked, also in another life; and begins anew where the vectors are
+/// others, or all were linked.
+#[test]
+fn linking_goes_on() {
+    let (mut vectors, disk) = (vectors(1500, 11), disk());
+    let late = vectors.split_off(1000);
+    let (pool, index) = new_small::<Steered, Array>(&disk, PageSize::MIN, l2(DIMENSIONS), 2);
+    // How much was linked when linking began, if it ends as soon as so much is.
+    let link = |index: &VamanaIndex<Array>, end: f64| {
+        let (mut first, mut last) = (None, 0.0);
+        let is_done = index.relink_all(2, 0, &mut |share| {
+            if share > 0.0 {
+                first.get_or_insert(share);
+            }
+            last = share;
+            share < end
+        });
+        assert_eq!(is_done.unwrap(), last < end, "ended at {last}");
+        first.unwrap()
+    };
+    let given = vectors.iter().map(|(label, vector)| (*label, vector));
+    let placed = index.bulk_load(given, 2, 0, &mut |loading| match loading {
+        Loading::Placed(_) => true,
+        Loading::Linked(share) => share == 0.0,
+        _ => panic!("it tells something else"),
+    });
+    assert!(!placed.unwrap());
+    assert!(link(&index, 0.4) < 0.1);
+    let (pool, index) = reopen(&disk, pool, index);
+    let begun = link(&index, 0.8);
+    assert!((0.2..0.5).contains(&begun), "begun at {begun}");
+    let (_pool, index) = reopen(&disk, pool, index);
+    let begun = link(&index, 2.0);
+    assert!((0.6..0.9).contains(&begun) && index.is_linked().unwrap(), "begun at {begun}");
+    let recall = |vectors: &[(u64, Vec<f32>)]| {
+        let mut model = Model::new();
+        let see = &mut |label: u64, node| {
+            model.insert(label, (node, vectors[label as usize].1.clone()));
+            true
+        };
+        index.for_each(see).unwrap();
+        assert_has(&index, &model);
+        let found = found(&index, &model, 50);
+        assert!(found >= 490, "{found} of 500");
+    };
+    recall(&vectors);
+    // All were linked.
+    for _ in 0..2 {
+        assert!(link(&index, 0.5) < 0.1);
+        assert!(link(&index, 2.0) > 0.3);
+    }
+    // What one more load has placed is not linked in the parts that were.
+    link(&index, 0.5);
+    let (_, is_done) = load(&index, &late, usize::MAX);
+    assert!(is_done && index.is_linked().unwrap());
+    vectors.extend(late);
+    recall(&vectors);
+    assert!(link(&index, 2.0) < 0.1);
+}
+
 /// Whoever links what was there says nothing of what is placed meanwhile, also if others have linked that, and
 /// as many groups are placed again.
 #[test]
