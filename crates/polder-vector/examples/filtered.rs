@@ -5,13 +5,14 @@
 //!     cargo run --release -p polder-vector --example filtered [base.fvecs queries.fvecs [threads]]
 //!
 //! Filters let through a part at random, or those that are nearest to one vector, or farthest from it: of
-//! such a filter what is near to a query matches nearly always, or never.
+//! such a filter what is near to a query matches nearly always, or never. Of some it is known where the
+//! vectors lie that match.
 
 use std::env;
 use std::error::Error;
 use std::time::Instant;
 
-use polder_vector::{Answer, Filter, Search, VectorError};
+use polder_vector::{Answer, Filter, Places, Search, VectorError};
 use support::vectors;
 
 mod support;
@@ -47,11 +48,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (_folder, index) = support::build(&base, threads, 16, 128)?;
     let (ranks, count) = (ranks(&base), base.len());
 
-    let filters: [(&str, &dyn Filter); 7] = [
+    let part = |of: u64| move |label: u64| hash(label).is_multiple_of(of);
+    let (tenth, hundredth) = (part(10), part(100));
+    let places = |matches: &dyn Fn(u64) -> bool| {
+        let mut places = Vec::new();
+        index.for_each(|label, node| {
+            places.extend(matches(label).then_some((label, node)));
+            true
+        })?;
+        Ok::<_, VectorError>(Places::from_iter(places))
+    };
+    let known = [places(&tenth)?, places(&hundredth)?];
+    let filters: [(&str, &dyn Filter); 9] = [
         ("all", &|_: u64| true),
         ("50%", &|label: u64| hash(label).is_multiple_of(2)),
-        ("10%", &|label: u64| hash(label).is_multiple_of(10)),
-        ("1%", &|label: u64| hash(label).is_multiple_of(100)),
+        ("10%", &tenth),
+        ("10%, known", &known[0]),
+        ("1%", &hundredth),
+        ("1%, known", &known[1]),
         ("nearest 10%", &|label: u64| ranks[label as usize] < count / 10),
         ("farthest 10%", &|label: u64| ranks[label as usize] >= count - count / 10),
         ("nearest 1%", &|label: u64| ranks[label as usize] < count / 100),
@@ -69,7 +83,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut times = [(); WIDTHS.len()].map(|()| Vec::new());
         let mut results = [(0.0, false); WIDTHS.len()];
         for _ in 0..TURNS {
-            let (exact, alone) = timed(&|query| index.search_exact(query, &search(0)))?;
+            // Without knowing where they lie.
+            let matches = |label| filter.matches(label);
+            let all = Search::new(COUNT, 0).filter(&matches);
+            let (exact, alone) = timed(&|query| index.search_exact(query, &all))?;
             for (at, width) in WIDTHS.into_iter().enumerate() {
                 // Those that are timed begin with what is in the processor's cache after others of their kind.
                 timed(&|query| index.search(query, &search(width)))?;

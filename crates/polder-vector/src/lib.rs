@@ -37,6 +37,7 @@
 //! | `reads.rs` | looking at places of many pages at once |
 //! | `together.rs` | searches of one thread that go on while others wait for pages |
 //! | `lent.rs` | memory of searches, which threads keep |
+//! | `places.rs` | searches among vectors of which it is known where they lie |
 //! | `widening.rs` | what is nearest one after the other, by wider and wider searches |
 //! | `share.rs` | work that several threads share |
 //! | `random.rs` | numbers without a pattern |
@@ -58,6 +59,7 @@ mod node_id;
 mod options;
 mod padded;
 mod pages;
+mod places;
 mod probe;
 mod queries;
 mod random;
@@ -81,6 +83,7 @@ pub use many::{answer_many, search_many};
 pub use metric::Metric;
 pub use node_id::NodeId;
 pub use options::{HnswOptions, IndexOptions, IvfOptions, VamanaOptions};
+pub use places::Places;
 pub use polder_structure::{Fault, Report};
 pub use probe::{Probe, Probed};
 pub use queries::Queries;

@@ -98,6 +98,12 @@ pub trait Filter: Sync {
     fn count(&self) -> Option<u64> {
         None
     }
+
+    /// Where the vectors lie that may match, each with its label, in order, if that is known: a search may ask of
+    /// these alone ([`Places`](crate::Places)).
+    fn places(&self) -> Option<&[(NodeId, u64)]> {
+        None
+    }
 }
 
 impl<F: Fn(u64) -> bool + Sync> Filter for F {

@@ -4,14 +4,20 @@ use polder_format::PageNo;
 use polder_pool::{AccessHint, PoolError, Translation};
 
 use super::HnswIndex;
+use super::look::{Among, By};
 use super::node::{NodePage, NodeRef, State};
 use crate::best::Best;
 use crate::element::VectorRef;
 use crate::error::VectorError;
 use crate::node_id::NodeId;
 use crate::pages::for_each_page;
+use crate::places::by_page;
+use crate::reads::Reads;
 use crate::search::{Answer, Search};
 use crate::vectors::Vector;
+
+/// Places of which the pages are read together.
+const TOGETHER: usize = 1024;
 
 impl<T: Translation> HnswIndex<T> {
     /// The vectors nearest to `query`, nearest first, of all that the index has: each that matches is
@@ -47,6 +53,9 @@ impl<T: Translation> HnswIndex<T> {
         query: &Vector,
         search: &Search<'_>,
     ) -> Result<Answer, PoolError> {
+        if let Some(places) = search.filter.and_then(|filter| filter.places()) {
+            return self.compare_places(query, search, places);
+        }
         let mut best = Best::new(search);
         let (mut near, mut matching) = (Vec::new(), Vec::new());
         for_each_page(&self.space, |page| {
@@ -78,6 +87,34 @@ impl<T: Translation> HnswIndex<T> {
             near.drain(..).for_each(|one| best.insert(one));
             Ok(true)
         })?;
+        Ok(Answer { found: best.into_found(), is_exhaustive: true })
+    }
+
+    /// Compares with those vectors in these places that match.
+    fn compare_places(
+        &self,
+        query: &Vector,
+        search: &Search<'_>,
+        places: &[(NodeId, u64)],
+    ) -> Result<Answer, PoolError> {
+        let matches = |label| search.filter.is_none_or(|filter| filter.matches(label));
+        let mut best = Best::new(search);
+        for places in places.chunks(TOGETHER) {
+            let pages = by_page(&self.space, places)?;
+            let there = pages.into_iter().flat_map(|(_, places)| places).copied();
+            let wanted: Vec<_> = there.filter(|(_, label)| matches(*label)).collect();
+            let nodes: Vec<NodeId> = wanted.iter().map(|(node, _)| *node).collect();
+            let (by, near) = (By::new(&self.core, query, 0), Vec::with_capacity(nodes.len()));
+            let mut look = Among { by, wanted: &wanted, near };
+            self.space.interleave(AccessHint::Scan, |way| {
+                Reads::new(&self.space, way).each(&nodes, &mut look)
+            })?;
+            for one in look.near {
+                if one.0 <= best.bound() {
+                    best.insert(one);
+                }
+            }
+        }
         Ok(Answer { found: best.into_found(), is_exhaustive: true })
     }
 

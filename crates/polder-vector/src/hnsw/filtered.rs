@@ -41,6 +41,8 @@ const COMPARING: f64 = 4.0;
 /// looked at for their labels. Rather too much: a search that goes through the graph and compares with all
 /// after that costs both.
 const STEP: f64 = 64.0;
+/// What it costs to compare with a vector of which it is known where it lies.
+const PLACE: f64 = 20.0;
 /// How much longer it takes to look at a label than at the next one in a page.
 const FAR_LABEL: f64 = 2.0;
 /// After so many nodes it is known whether fewer match near the query than elsewhere.
@@ -73,7 +75,12 @@ impl<T: Translation> HnswIndex<T> {
         filter: &dyn Filter,
         width: usize,
     ) -> Result<Option<Estimate>, PoolError> {
-        let (sample, width) = (self.sample()?, width as f64);
+        let (width, places) = (width as f64, filter.places().map(|all| all.len() as f64 * PLACE));
+        // A search goes through so many nodes at least.
+        if places.is_some_and(|costs| costs <= width * STEP) {
+            return Ok(None);
+        }
+        let sample = self.sample()?;
         let mut seeds = Vec::new();
         let (mut asked, mut linked, mut beside) = (0, 0, 0);
         for one in &sample.drawn {
@@ -103,7 +110,7 @@ impl<T: Translation> HnswIndex<T> {
         let is_together =
             beside >= LEAST_BESIDE && part_beside >= TOGETHER.max(MORE_BESIDE * share);
 
-        let most = sample.vectors * (1.0 + COMPARING * share);
+        let most = places.unwrap_or(sample.vectors * (1.0 + COMPARING * share));
         let through_all = STEP / share;
         let (few, costs) = if is_together {
             let labels = self.core.layout.capacity(0) as f64 / part_beside;

@@ -7,6 +7,7 @@ use polder_pool::bytes::{PageRef, Run};
 
 use super::Core;
 use super::node::{NodePage, NodeRef, State};
+use crate::best::{Best, Compared};
 use crate::near::{Near, Nearest};
 use crate::node_id::NodeId;
 use crate::reads::Look;
@@ -245,6 +246,44 @@ impl Look for Labelled<'_> {
     #[inline(always)]
     fn take(&mut self, node: NodeId, (sight, label): (Sight, u64)) {
         self.seen.push((node, sight, label));
+    }
+}
+
+/// How far vectors are of which it is known where they lie.
+pub(super) struct Among<'w> {
+    pub(super) by: By<'w>,
+    /// In order.
+    pub(super) wanted: &'w [(NodeId, u64)],
+    pub(super) near: Vec<Compared>,
+}
+
+impl Look for Among<'_> {
+    type Sight = Compared;
+    const HINT: AccessHint = AccessHint::Scan;
+
+    fn ahead(&self) -> usize {
+        self.by.core.layout.ahead()
+    }
+
+    fn prefetch(&self, page: PageRef<'_>, node: NodeId) {
+        self.by.prefetch(page, node);
+    }
+
+    fn see(&mut self, page: PageRef<'_>, node: NodeId) -> Result<Option<Compared>, &'static str> {
+        let Ok(at) = self.wanted.binary_search_by_key(&node, |(node, _)| *node) else {
+            return Ok(None);
+        };
+        let (_, label) = self.wanted[at];
+        let compared = self.by.core.node_in(page, node, |_, found| {
+            let is_it = found.state() == State::Live && found.label() == label;
+            is_it.then(|| (Best::order(self.by.distance(found)), label, node))
+        });
+        // Where a caller says that a vector lies there may be anything.
+        Ok(compared.unwrap_or_default().flatten())
+    }
+
+    fn take(&mut self, _: NodeId, sight: Compared) {
+        self.near.push(sight);
     }
 }
 

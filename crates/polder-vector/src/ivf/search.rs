@@ -20,7 +20,8 @@ use crate::element::VectorRef;
 use crate::error::VectorError;
 use crate::near::order_of;
 use crate::node_id::NodeId;
-use crate::pages::for_each_page;
+use crate::pages::{for_each_of, for_each_page};
+use crate::places::by_page;
 use crate::search::{Answer, Search};
 use crate::vectors::Vector;
 
@@ -42,7 +43,11 @@ impl<T: Translation> IvfIndex<T> {
         query: impl Into<VectorRef<'v>>,
         search: &Search<'_>,
     ) -> Result<Answer, VectorError> {
-        let query = self.core.layouts.vectors.distances.vector(query.into())?;
+        let query = query.into();
+        if self.knows_few_places(search)? {
+            return self.search_exact(query, search);
+        }
+        let query = self.core.layouts.vectors.distances.vector(query)?;
         search.validate()?;
         let answer =
             self.space.interleave(AccessHint::Normal, |way| self.search_by(way, &query, search));
@@ -66,13 +71,32 @@ impl<T: Translation> IvfIndex<T> {
         // In the order in which pages lie in the file.
         let done = self.space.interleave(AccessHint::Scan, |way| {
             let mut scan = Scan::new(&self.space, layout, way);
-            for_each_page(&self.space, |page| match self.has_vectors(page)? {
+            let compare = |page| match self.has_vectors(page)? {
                 true => comparison.compare(&mut scan, page).map(|()| true),
                 false => Ok(true),
-            })
+            };
+            match search.filter.and_then(|filter| filter.places()) {
+                Some(places) => {
+                    let pages = by_page(&self.space, places)?;
+                    let pages: Vec<PageNo> = pages.into_iter().map(|(page, _)| page).collect();
+                    for_each_of(&self.space, &pages, compare)
+                }
+                None => for_each_page(&self.space, compare),
+            }
         });
         done?;
         Ok(Answer { found: comparison.best.into_found(), is_exhaustive: true })
+    }
+
+    /// Whether it is known where what matches lies, and that is in fewer pages than a search looks at.
+    fn knows_few_places(&self, search: &Search<'_>) -> Result<bool, PoolError> {
+        let Some(places) = search.filter.and_then(|filter| filter.places()) else {
+            return Ok(false);
+        };
+        let pages = places.chunk_by(|(one, _), (next, _)| one.page() == next.page()).count();
+        let lists = self.core.options.lists.max(1);
+        let of_lists = self.space.pages_in_use()? as f64 / lists as f64;
+        Ok(pages as f64 <= of_lists * search.width.clamp(1, lists) as f64)
     }
 
     /// Shows the label of each vector, and where it lies, in no order, until `show` returns false.

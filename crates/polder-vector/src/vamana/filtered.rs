@@ -41,6 +41,14 @@ impl Limit {
         self.done.matching += step.matching;
     }
 
+    /// Whether reading so many nodes, of which it is known where they lie, costs less than any search that keeps
+    /// so many in sight.
+    pub(super) fn is_more_than(&self, nodes: usize, width: usize) -> bool {
+        let share = (nodes as f64 / self.entries).min(1.0);
+        let (graph, codes) = (width as f64 / share, self.entries / NODE + width as f64);
+        nodes as f64 <= graph.min(codes)
+    }
+
     /// Whether a search that keeps so many in sight costs more, or will do so, than going through all codes.
     pub(super) fn is_reached(&self, width: usize) -> bool {
         let Step { expanded, seen, matching } = self.done;

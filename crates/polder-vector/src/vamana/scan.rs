@@ -1,6 +1,7 @@
 //! Going through all entries, or all nodes.
 
 use std::collections::BinaryHeap;
+use std::mem;
 use std::sync::Arc;
 
 use polder_format::{PageId, PageNo};
@@ -20,6 +21,7 @@ use crate::error::VectorError;
 use crate::near::order_of;
 use crate::node_id::NodeId;
 use crate::pages::{for_each_of, for_each_page};
+use crate::places::by_page;
 use crate::reads::Reads;
 use crate::search::{Answer, Search};
 use crate::vectors::Vector;
@@ -41,6 +43,9 @@ impl<T: Translation> VamanaIndex<T> {
     ) -> Result<Answer, VectorError> {
         let vector = self.core.distances.vector(query.into())?;
         search.validate()?;
+        if let Some(places) = search.filter.and_then(|filter| filter.places()) {
+            return Ok(self.compare_places(&vector, search, places)?);
+        }
         if search.filter.is_some() {
             let (search, sought) =
                 (Search { width: usize::MAX, ..*search }, self.core.sought(vector));
@@ -104,6 +109,33 @@ impl<T: Translation> VamanaIndex<T> {
         })?;
         self.compare_nodes(&sought.vector, shortlist.into_vec(), &mut best)?;
         Ok(Answer { found: best.into_found(), is_exhaustive })
+    }
+
+    /// Compares with those vectors whose entries are in these places and that match.
+    pub(super) fn compare_places(
+        &self,
+        vector: &Vector,
+        search: &Search<'_>,
+        places: &[(NodeId, u64)],
+    ) -> Result<Answer, PoolError> {
+        let matches = |label| search.filter.is_none_or(|filter| filter.matches(label));
+        let (mut best, mut nodes, mut there) = (Best::new(search), Vec::new(), Vec::new());
+        for places in places.chunks(TOGETHER) {
+            let of_pages = by_page(&self.space, places)?;
+            let pages: Vec<PageNo> = of_pages.iter().map(|(page, _)| *page).collect();
+            let mut of_pages = of_pages.into_iter();
+            for_each_of(&self.space, &pages, |page| {
+                let wanted = of_pages.next().map_or(&[][..], |(_, wanted)| wanted);
+                self.live(Kind::Codes, page, &mut there, |entry, slot| {
+                    let is_wanted = wanted.binary_search(&(entry, slot.label())).is_ok();
+                    Some((0, slot.partner().filter(|_| is_wanted)?, entry, slot.label()))
+                })?;
+                nodes.extend(there.drain(..).filter(|(.., label)| matches(*label)));
+                Ok(true)
+            })?;
+            self.compare_nodes(vector, mem::take(&mut nodes), &mut best)?;
+        }
+        Ok(Answer { found: best.into_found(), is_exhaustive: true })
     }
 
     /// Reads nodes, and compares with those that are still of their entries, and have their labels.

@@ -57,6 +57,15 @@ impl<T: Translation> VamanaIndex<T> {
         search.validate()?;
         let limit = search.filter.map(|filter| self.limit(filter)).transpose()?;
         let mut answers = Vec::new();
+        if let Some(places) = search.filter.and_then(|filter| filter.places())
+            && limit.is_some_and(|limit| limit.is_more_than(places.len(), search.first_width()))
+        {
+            while let Some((number, query)) = queries.take() {
+                let vector = self.core.distances.vector(query)?;
+                answers.push((number, self.compare_places(&vector, search, places)?));
+            }
+            return Ok(answers);
+        }
         if limit.is_some_and(|limit| limit.is_reached(search.first_width())) {
             while let Some((number, query)) = queries.take() {
                 let sought = self.core.sought(self.core.distances.vector(query)?);

@@ -13,8 +13,8 @@ use polder_testkit::pools::{disk, tight};
 use polder_testkit::{FaultPlan, Random, SimDisk, test_with};
 use polder_vector::roaring::RoaringTreemap;
 use polder_vector::{
-    Answer, Filter, Found, HnswIndex, HnswOptions, Probe, Search, VamanaIndex, VamanaOptions,
-    VectorError, VectorIndex, VectorRef, search_many,
+    Answer, Filter, Found, HnswIndex, HnswOptions, NodeId, Places, Probe, Search, VamanaIndex,
+    VamanaOptions, VectorError, VectorIndex, VectorRef, search_many,
 };
 
 use crate::support::*;
@@ -374,6 +374,90 @@ fn swizzling_goes_by_its_table<F: Searched>() {
     assert!(narrow >= 10 && wide > narrow, "{narrow} and {wide} pages");
 }
 
+/// Where it is known where what matches lies, the nearest of few are found by looking at these alone, those of
+/// many as of any filter; and nothing that was removed, or of which nothing is true.
+pub fn assert_among(
+    pool: &Pool<Swizzle>,
+    index: &impl VectorIndex,
+    model: &mut Model,
+    random: &mut Random,
+) {
+    let removed = model.pop_first().unwrap();
+    assert!(index.remove(removed.0, removed.1.0).unwrap());
+    let query = vector(random, DIMENSIONS);
+    // Pages that a search has looked at.
+    let looked_at = |search: &dyn Fn() -> Answer| {
+        let before = pool.stats().pages_by_table;
+        let answer = search();
+        (answer, pool.stats().pages_by_table - before)
+    };
+    for count in [0, 1, 4, 300, model.len()] {
+        let mut labels: Vec<u64> = model.keys().copied().collect();
+        labels.sort_by_key(|label| Random::new(*label).next_u64());
+        let wanted: BTreeSet<u64> = labels.into_iter().take(count).collect();
+        let there = wanted.iter().map(|label| (*label, model[label].0));
+        let places: Places = there.clone().collect();
+        assert_eq!((places.len(), places.is_empty()), (count as u64, count == 0));
+        // Others lie there, or nothing.
+        let more = (0..60_u64).filter_map(|n| Some((1 << 40 | n, NodeId::from_bits(n << 20 | n)?)));
+        let more =
+            more.chain([(removed.0, removed.1.0), (1 << 41, model.values().next().unwrap().0)]);
+        let with_more: Places = there.chain(more).collect();
+        let truth = nearest(&only(model, &places), &query, COUNT);
+        let only_these = places.places();
+        for places in [&places, &with_more] {
+            let exact = Search::new(COUNT, 0).filter(places);
+            let by_places = || VectorIndex::search_exact(index, (&query).into(), &exact).unwrap();
+            let (answer, pages) = looked_at(&by_places);
+            assert_eq!(labels_of(&answer), truth, "of {count}");
+            assert!(answer.is_exhaustive);
+            let set: RoaringTreemap = wanted.iter().copied().collect();
+            let exact = Search::new(COUNT, 0).filter(&set);
+            let by_labels = || VectorIndex::search_exact(index, (&query).into(), &exact).unwrap();
+            let (same, all_pages) = looked_at(&by_labels);
+            assert_eq!(answer, same);
+            let search = Search::new(COUNT, 30).filter(places);
+            let near = find(index, &query, &search);
+            assert_eq!(near.found.len(), truth.len());
+            let alike = hits(&near.found, &truth);
+            assert!(alike * 10 >= truth.len() * 9, "{alike} of {} of {count}", truth.len());
+            if count <= 4 && places.places() == only_these {
+                assert_eq!(near, answer);
+                assert!(pages * 2 < all_pages, "{pages} of {all_pages} pages");
+            }
+        }
+        // And what else the filter says.
+        let even = Both(&places, &|label| label % 2 == 0);
+        let answer = find(index, &query, &Search::new(COUNT, 30).filter(&even));
+        let both = |label: u64| even.matches(label);
+        let truth = nearest(&only(model, &both), &query, COUNT);
+        assert!(hits(&answer.found, &truth) * 10 >= truth.len() * 9, "of {count}");
+        assert_eq!(answer.found.len(), truth.len());
+    }
+}
+
+/// Those of some places of which something else is true.
+struct Both<'b>(&'b Places, &'b (dyn Fn(u64) -> bool + Sync));
+
+impl Filter for Both<'_> {
+    fn matches(&self, label: u64) -> bool {
+        self.0.matches(label) && self.1(label)
+    }
+
+    fn places(&self) -> Option<&[(NodeId, u64)]> {
+        self.0.places()
+    }
+}
+
+fn labels_of(answer: &Answer) -> Vec<u64> {
+    labels(&answer.found)
+}
+
+fn among_places<F: Searched>() {
+    let (pool, index, mut model, mut random) = filled::<F, Swizzle>();
+    assert_among(&pool, &index, &mut model, &mut random);
+}
+
 macro_rules! tests_of {
     ($name:ident: $family:ty) => {
         mod $name {
@@ -388,6 +472,11 @@ macro_rules! tests_of {
             #[test]
             fn swizzling_goes_by_its_table() {
                 super::swizzling_goes_by_its_table::<$family>();
+            }
+
+            #[test]
+            fn among_places() {
+                super::among_places::<$family>();
             }
 
             #[test]

@@ -1,6 +1,6 @@
 //! Keys in order, with payloads, and sets of them.
 
-use polder_vector::roaring::RoaringTreemap;
+use polder_vector::Places;
 
 use super::Collection;
 use super::record::Place;
@@ -45,9 +45,9 @@ impl Iterator for Entries {
 }
 
 /// Vectors of a collection that some keys had when it was made ([`Collection::key_set`]), for searches
-/// among them ([`Query::among`](crate::Query::among)).
+/// among them ([`Query::among`](crate::Query::among)). It takes 16 bytes and some more for each.
 #[derive(Debug, Clone, PartialEq)]
-pub struct KeySet(pub(super) RoaringTreemap);
+pub struct KeySet(pub(super) Places);
 
 impl KeySet {
     /// How many there are.
@@ -88,8 +88,9 @@ impl Collection {
         Entries { keys: self.keys(range), collection: self.clone() }
     }
 
-    /// The vectors that the keys of a range have now. A search among them knows how many there are, and
-    /// asks nothing of rows; it does not find what a key gets later.
+    /// The vectors that the keys of a range have now. A search among them knows how many there are and where
+    /// they lie, and asks nothing of rows; if they are few, it compares with these alone. It does not find what
+    /// a key gets later.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -111,12 +112,12 @@ impl Collection {
     /// # Errors
     /// Those of reading.
     pub fn key_set(&self, range: impl KeyRange) -> Result<KeySet, StoreError> {
-        let mut labels = RoaringTreemap::new();
-        let mut places = self.keys.range(range);
-        while let Some((_, place)) = places.next_entry()? {
+        let (mut places, mut found) = (Vec::new(), self.keys.range(range));
+        while let Some((_, place)) = found.next_entry()? {
             let place = Place::from_bytes(place);
-            labels.insert(place.ok_or_else(|| self.broken("a key has no place"))?.label);
+            let Place { label, node } = place.ok_or_else(|| self.broken("a key has no place"))?;
+            places.push((label, node));
         }
-        Ok(KeySet(labels))
+        Ok(KeySet(places.into_iter().collect()))
     }
 }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use polder_pool::lock;
 use polder_vector::{
-    Answer, Filter, Probe, Probed, Queries, Search, VectorBuf, VectorRef, answer_many, search_many,
-    widening,
+    Answer, Filter, NodeId, Probe, Probed, Queries, Search, VectorBuf, VectorRef, answer_many,
+    search_many, widening,
 };
 
 use super::{Collection, KeySet, record};
@@ -72,7 +72,8 @@ impl<'f> Query<'f> {
         Query { filter: Some(filter), ..self }
     }
 
-    /// None but these, of which is known how many there are; nothing is asked of rows for it.
+    /// None but these, of which is known how many there are and where they lie; nothing is asked of rows for it.
+    /// If they are few, all of them are compared, and nothing else is looked at.
     #[must_use]
     pub fn among(self, keys: &'f KeySet) -> Query<'f> {
         Query { among: Some(keys), ..self }
@@ -147,7 +148,7 @@ impl<'r> Rows<'r> {
 
     /// Whether a label's row matches. `None` if there is none.
     fn ask(&self, label: u64) -> Option<bool> {
-        if self.wanted.among.is_some_and(|keys| !keys.0.contains(label)) {
+        if self.wanted.among.is_some_and(|keys| !keys.0.matches(label)) {
             return Some(false);
         }
         let filter = self.wanted.filter;
@@ -169,6 +170,10 @@ impl Filter for Rows<'_> {
 
     fn would_match(&self, label: u64) -> bool {
         self.ask(label).unwrap_or(false)
+    }
+
+    fn places(&self) -> Option<&[(NodeId, u64)]> {
+        self.wanted.among.and_then(|keys| keys.0.places())
     }
 }
 

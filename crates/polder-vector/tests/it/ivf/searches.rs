@@ -2,13 +2,14 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use polder_pool::Array;
+use polder_pool::{Array, Swizzle};
 use polder_testkit::Random;
 use polder_testkit::pools::disk;
 use polder_vector::roaring::RoaringTreemap;
 use polder_vector::{Answer, Search, VectorIndex, VectorRef};
 
 use super::*;
+use crate::searches::assert_among;
 
 const DIMENSIONS: usize = 8;
 const LISTS: usize = 16;
@@ -22,6 +23,18 @@ fn filled(vectors: u64) -> (Pool<Array>, IvfIndex<Array>, Model) {
         model.insert(label, (index.insert(label, &vector).unwrap(), vector));
     }
     (pool, index, model)
+}
+
+/// Among vectors of which it is known where they lie.
+#[test]
+fn among_places() {
+    let (pool, index) = new_index::<Swizzle>(&disk(), l2(DIMENSIONS), LISTS, 2);
+    let (mut model, mut random) = (Model::new(), Random::new(25));
+    for label in 0..2000 {
+        let vector = vector(&mut random, DIMENSIONS);
+        model.insert(label, (index.insert(label, &vector).unwrap(), vector));
+    }
+    assert_among(&pool, &index, &mut model, &mut random);
 }
 
 /// With more lists more is found, and in all of them everything; a few are enough for most.
