@@ -47,6 +47,7 @@ impl FromIterator<(u64, NodeId)> for Places {
         let mut places: Vec<_> = vectors.into_iter().map(|(label, node)| (node, label)).collect();
         places.sort_unstable();
         places.dedup();
+        places.shrink_to_fit();
         Places { labels: places.iter().map(|(_, label)| *label).collect(), places }
     }
 }

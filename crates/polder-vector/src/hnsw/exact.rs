@@ -101,16 +101,18 @@ impl<T: Translation> HnswIndex<T> {
         let mut best = Best::new(search);
         for places in places.chunks(TOGETHER) {
             let pages = by_page(&self.space, places)?;
-            let there = pages.into_iter().flat_map(|(_, places)| places).copied();
-            let wanted: Vec<_> = there.filter(|(_, label)| matches(*label)).collect();
-            let nodes: Vec<NodeId> = wanted.iter().map(|(node, _)| *node).collect();
+            let there = pages.into_iter().flat_map(|(_, places)| places);
+            let mut nodes: Vec<NodeId> = there.map(|(node, _)| *node).collect();
+            nodes.dedup();
             let (by, near) = (By::new(&self.core, query, 0), Vec::with_capacity(nodes.len()));
-            let mut look = Among { by, wanted: &wanted, near };
+            let mut look = Among { by, wanted: places, near };
             self.space.interleave(AccessHint::Scan, |way| {
                 Reads::new(&self.space, way).each(&nodes, &mut look)
             })?;
+            // So the filter is asked of few.
+            look.near.sort_unstable();
             for one in look.near {
-                if one.0 <= best.bound() {
+                if one.0 <= best.bound() && matches(one.1) {
                     best.insert(one);
                 }
             }

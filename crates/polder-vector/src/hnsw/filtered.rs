@@ -38,9 +38,11 @@ const MOST_SEEDS: usize = 32;
 /// How much longer comparing a vector takes than finding out whether it matches.
 const COMPARING: f64 = 4.0;
 /// What going through the links of a node and comparing those that were not seen costs, in nodes that are
-/// looked at for their labels. Rather too much: a search that goes through the graph and compares with all
-/// after that costs both.
-const STEP: f64 = 64.0;
+/// looked at for their labels.
+const STEP: f64 = 44.0;
+/// By so much going through the graph must cost less than comparing with all: what matches may lie farther away
+/// than a sample says, and a search that gives up costs both.
+const SURELY: f64 = 1.5;
 /// What it costs to compare with a vector of which it is known where it lies.
 const PLACE: f64 = 20.0;
 /// How much longer it takes to look at a label than at the next one in a page.
@@ -120,7 +122,7 @@ impl<T: Translation> HnswIndex<T> {
             (share / FAR_FEWER, through_all)
         };
         // What is no number, where nothing is known, is not less.
-        let is_less = (width * costs).partial_cmp(&most) == Some(Ordering::Less);
+        let is_less = (SURELY * width * costs).partial_cmp(&most) == Some(Ordering::Less);
         Ok((is_less && !seeds.is_empty()).then_some(Estimate { few, seeds, most }))
     }
 }

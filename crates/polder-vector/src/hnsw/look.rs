@@ -270,12 +270,11 @@ impl Look for Among<'_> {
     }
 
     fn see(&mut self, page: PageRef<'_>, node: NodeId) -> Result<Option<Compared>, &'static str> {
-        let Ok(at) = self.wanted.binary_search_by_key(&node, |(node, _)| *node) else {
-            return Ok(None);
-        };
-        let (_, label) = self.wanted[at];
         let compared = self.by.core.node_in(page, node, |_, found| {
-            let is_it = found.state() == State::Live && found.label() == label;
+            let label = found.label();
+            // A caller may know several labels of a place: all but one were removed.
+            let is_it =
+                found.state() == State::Live && self.wanted.binary_search(&(node, label)).is_ok();
             is_it.then(|| (Best::order(self.by.distance(found)), label, node))
         });
         // Where a caller says that a vector lies there may be anything.

@@ -94,9 +94,13 @@ impl<T: Translation> IvfIndex<T> {
             return Ok(false);
         };
         let pages = places.chunk_by(|(one, _), (next, _)| one.page() == next.page()).count();
-        let lists = self.core.options.lists.max(1);
-        let of_lists = self.space.pages_in_use()? as f64 / lists as f64;
-        Ok(pages as f64 <= of_lists * search.width.clamp(1, lists) as f64)
+        let lists = self.core.options.lists.max(1) as f64;
+        let [of_list, pages_of_list] =
+            [places.len() as f64, self.space.pages_in_use()? as f64].map(|all| all / lists);
+        // It goes on until something matches in so many lists, and enough is found.
+        let width = search.width.max(1) as f64 / of_list.min(1.0);
+        let looked_at = width.max(search.count as f64 / of_list).min(lists);
+        Ok(pages as f64 <= looked_at * pages_of_list)
     }
 
     /// Shows the label of each vector, and where it lies, in no order, until `show` returns false.

@@ -400,8 +400,10 @@ pub fn assert_among(
         assert_eq!((places.len(), places.is_empty()), (count as u64, count == 0));
         // Others lie there, or nothing.
         let more = (0..60_u64).filter_map(|n| Some((1 << 40 | n, NodeId::from_bits(n << 20 | n)?)));
-        let more =
-            more.chain([(removed.0, removed.1.0), (1 << 41, model.values().next().unwrap().0)]);
+        let known = wanted.first().map(|label| model[label].0);
+        // Of a place other labels are known, below and above the one that is there.
+        let others = [removed.0, 1 << 41].into_iter().filter_map(|label| Some((label, known?)));
+        let more = more.chain([(removed.0, removed.1.0)]).chain(others);
         let with_more: Places = there.chain(more).collect();
         let truth = nearest(&only(model, &places), &query, COUNT);
         let only_these = places.places();
