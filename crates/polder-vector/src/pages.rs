@@ -2,6 +2,13 @@
 
 use polder_format::PageNo;
 use polder_pool::{PoolError, Space, Translation};
+use polder_structure::levels::root;
+
+/// Whether a page that a caller names, and no link does, is one that the space has behind its first. The maps,
+/// which are latched, are asked only for a page that must be read.
+pub(crate) fn is_own<T: Translation>(space: &Space<T>, page: PageNo) -> Result<bool, PoolError> {
+    Ok(page != root() && (space.is_resident(page) || space.is_used(page)?))
+}
 
 /// Pages of which it is found out at a time whether they are used.
 const BATCH: usize = 1024;

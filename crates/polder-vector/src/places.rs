@@ -2,14 +2,13 @@
 
 use polder_format::PageNo;
 use polder_pool::{PoolError, Space, Translation};
-use polder_structure::levels::root;
 use roaring::RoaringTreemap;
 
 use crate::node_id::NodeId;
-use crate::search::Filter;
+use crate::pages::is_own;
 
-/// Vectors by their labels, and where they lie, as a [`Filter`]: a search among few of them compares with these
-/// alone, without going through all that an index has. One that was removed is not found.
+/// Vectors by their labels, and where they lie, as a [`Filter`](crate::Filter): a search among few of them
+/// compares with these alone, without going through all that an index has. One that was removed is not found.
 ///
 /// ```
 /// # use polder_format::PageSize;
@@ -62,35 +61,30 @@ impl Places {
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }
-}
 
-impl Filter for Places {
-    fn matches(&self, label: u64) -> bool {
+    /// Whether a label is one of them.
+    pub fn contains(&self, label: u64) -> bool {
         self.labels.contains(label)
     }
 
-    fn count(&self) -> Option<u64> {
-        Some(self.len())
-    }
-
-    fn places(&self) -> Option<&[(NodeId, u64)]> {
-        Some(&self.places)
+    /// Places in order, each with its label.
+    pub(crate) fn as_slice(&self) -> &[(NodeId, u64)] {
+        &self.places
     }
 }
 
 /// A page, and places in it.
 pub(crate) type PageOfPlaces<'a> = (PageNo, &'a [(NodeId, u64)]);
 
-/// Places in order, those of each page together, but not those of pages that no index can have.
+/// Places in order, those of each page together, but for those of pages that are none of the space's.
 pub(crate) fn by_page<'a, T: Translation>(
     space: &Space<T>,
     places: &'a [(NodeId, u64)],
 ) -> Result<Vec<PageOfPlaces<'a>>, PoolError> {
     let mut pages = Vec::new();
     for places in places.chunk_by(|(one, _), (next, _)| one.page() == next.page()) {
-        // A caller gave them, and no link of the index.
         let page = places[0].0.page();
-        if page != root() && space.is_used(page)? {
+        if is_own(space, page)? {
             pages.push((page, places));
         }
     }

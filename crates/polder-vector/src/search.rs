@@ -6,6 +6,7 @@ use roaring::RoaringTreemap;
 
 use crate::error::VectorError;
 use crate::node_id::NodeId;
+use crate::places::Places;
 
 /// What a search is to find.
 ///
@@ -99,9 +100,8 @@ pub trait Filter: Sync {
         None
     }
 
-    /// Where the vectors lie that may match, each with its label, in order, if that is known: a search may ask of
-    /// these alone ([`Places`](crate::Places)).
-    fn places(&self) -> Option<&[(NodeId, u64)]> {
+    /// Where all vectors lie that may match, if that is known: a search may look at these alone.
+    fn places(&self) -> Option<&Places> {
         None
     }
 }
@@ -119,6 +119,20 @@ impl Filter for RoaringTreemap {
 
     fn count(&self) -> Option<u64> {
         Some(self.len())
+    }
+}
+
+impl Filter for Places {
+    fn matches(&self, label: u64) -> bool {
+        self.contains(label)
+    }
+
+    fn count(&self) -> Option<u64> {
+        Some(self.len())
+    }
+
+    fn places(&self) -> Option<&Places> {
+        Some(self)
     }
 }
 

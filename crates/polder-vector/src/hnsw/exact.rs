@@ -11,7 +11,7 @@ use crate::element::VectorRef;
 use crate::error::VectorError;
 use crate::node_id::NodeId;
 use crate::pages::for_each_page;
-use crate::places::by_page;
+use crate::places::{Places, by_page};
 use crate::reads::Reads;
 use crate::search::{Answer, Search};
 use crate::vectors::Vector;
@@ -95,11 +95,11 @@ impl<T: Translation> HnswIndex<T> {
         &self,
         query: &Vector,
         search: &Search<'_>,
-        places: &[(NodeId, u64)],
+        places: &Places,
     ) -> Result<Answer, PoolError> {
         let matches = |label| search.filter.is_none_or(|filter| filter.matches(label));
         let mut best = Best::new(search);
-        for places in places.chunks(TOGETHER) {
+        for places in places.as_slice().chunks(TOGETHER) {
             let pages = by_page(&self.space, places)?;
             let there = pages.into_iter().flat_map(|(_, places)| places);
             let mut nodes: Vec<NodeId> = there.map(|(node, _)| *node).collect();

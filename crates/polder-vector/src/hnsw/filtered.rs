@@ -26,6 +26,7 @@ use super::HnswIndex;
 use super::look::{By, Labelled, Labels, Nearer};
 use super::matching::Matching;
 use super::node::State;
+use super::sample::Sample;
 use super::walk::{Halt, Scratch, Walk};
 use crate::near::Near;
 use crate::node_id::NodeId;
@@ -44,7 +45,7 @@ const STEP: f64 = 44.0;
 /// than a sample says, and a search that gives up costs both.
 const SURELY: f64 = 1.5;
 /// What it costs to compare with a vector of which it is known where it lies.
-const PLACE: f64 = 20.0;
+const PLACE: f64 = 6.0;
 /// How much longer it takes to look at a label than at the next one in a page.
 const FAR_LABEL: f64 = 2.0;
 /// After so many nodes it is known whether fewer match near the query than elsewhere.
@@ -54,9 +55,9 @@ const FAR_FEWER: f64 = 8.0;
 
 /// What matches lies together if at least this part matches of what it is linked to, more by this factor than of
 /// all, and so many were seen that it is not by chance.
-const TOGETHER: f64 = 0.25;
+const TOGETHER: f64 = 0.2;
 const MORE_BESIDE: f64 = 3.0;
-const LEAST_BESIDE: usize = 2;
+const LEAST_BESIDE: usize = 4;
 
 /// What is known of a filter before a search.
 #[derive(Clone)]
@@ -77,14 +78,44 @@ impl<T: Translation> HnswIndex<T> {
         filter: &dyn Filter,
         width: usize,
     ) -> Result<Option<Estimate>, PoolError> {
-        let (width, places) = (width as f64, filter.places().map(|all| all.len() as f64 * PLACE));
+        let width = width as f64;
+        let places = filter.places().map(|places| places.as_slice().len() as f64 * PLACE);
         // A search goes through so many nodes at least.
         if places.is_some_and(|costs| costs <= width * STEP) {
             return Ok(None);
         }
         let sample = self.sample()?;
-        let mut seeds = Vec::new();
-        let (mut asked, mut linked, mut beside) = (0, 0, 0);
+        let Asked { seeds, share, beside } = Asked::new(&sample, filter);
+        let most = places.unwrap_or(sample.vectors * (1.0 + COMPARING * share));
+        let through_all = STEP / share;
+        let (few, costs) = match beside {
+            Some(beside) => {
+                let labels = self.core.layout.capacity(0) as f64 / beside;
+                let through_matching = STEP + FAR_LABEL * labels;
+                (STEP / through_matching, through_all.min(through_matching))
+            }
+            None => (share / FAR_FEWER, through_all),
+        };
+        // What is no number, where nothing is known, is not less.
+        let is_less = (SURELY * width * costs).partial_cmp(&most) == Some(Ordering::Less);
+        Ok((is_less && !seeds.is_empty()).then_some(Estimate { few, seeds, most }))
+    }
+}
+
+/// What a filter says of a sample.
+struct Asked {
+    /// Nodes that match.
+    seeds: Vec<NodeId>,
+    /// The part of all vectors that matches, about; no number if that is not known.
+    share: f64,
+    /// Where what matches lies together: the part that matches of what it is linked to.
+    beside: Option<f64>,
+}
+
+impl Asked {
+    /// Asks until enough match: so the share is known as well of what matches often as of what matches seldom.
+    fn new(sample: &Sample, filter: &dyn Filter) -> Asked {
+        let (mut seeds, mut asked, mut linked, mut beside) = (Vec::new(), 0, 0, 0);
         for one in &sample.drawn {
             asked += 1;
             if !filter.would_match(one.label) {
@@ -99,31 +130,13 @@ impl<T: Translation> HnswIndex<T> {
                 break;
             }
         }
-        // The one at which asking ended is left out: that it matches is no chance.
-        let (among, found) = match seeds.len() {
-            MOST_SEEDS => (asked - 1, MOST_SEEDS - 1),
-            few => (asked, few),
-        };
         let share = match filter.count() {
             Some(count) => (count as f64 / sample.vectors).min(1.0),
-            None => found as f64 / among as f64,
+            None => seeds.len() as f64 / f64::from(asked),
         };
-        let part_beside = beside as f64 / linked as f64;
-        let is_together =
-            beside >= LEAST_BESIDE && part_beside >= TOGETHER.max(MORE_BESIDE * share);
-
-        let most = places.unwrap_or(sample.vectors * (1.0 + COMPARING * share));
-        let through_all = STEP / share;
-        let (few, costs) = if is_together {
-            let labels = self.core.layout.capacity(0) as f64 / part_beside;
-            let through_matching = STEP + FAR_LABEL * labels;
-            (STEP / through_matching, through_all.min(through_matching))
-        } else {
-            (share / FAR_FEWER, through_all)
-        };
-        // What is no number, where nothing is known, is not less.
-        let is_less = (SURELY * width * costs).partial_cmp(&most) == Some(Ordering::Less);
-        Ok((is_less && !seeds.is_empty()).then_some(Estimate { few, seeds, most }))
+        let part = beside as f64 / linked as f64;
+        let is_together = beside >= LEAST_BESIDE && part >= TOGETHER.max(MORE_BESIDE * share);
+        Asked { seeds, share, beside: is_together.then_some(part) }
     }
 }
 
@@ -367,5 +380,86 @@ impl<'f> Filtered<'f> {
     /// The part that matches of what is near to the query.
     fn local_share(&self) -> f64 {
         (self.matched + 1) as f64 / (self.seen + 1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use polder_pool::AccessHint;
+
+    use super::super::tests::index;
+    use super::*;
+
+    /// What a search for all within a distance has found beyond its width is where it begins again.
+    #[test]
+    fn what_was_found_is_kept() {
+        let (_pool, index, _) = index(600);
+        let query = index.core.distances.vector((&[0.5_f32, 0.5]).into()).unwrap();
+        let start = index.entry().unwrap().unwrap().node;
+        let estimate = Estimate { few: 0.0, seeds: Vec::new(), most: f64::INFINITY };
+        let even = |label: u64| label.is_multiple_of(2);
+        index.space.interleave(AccessHint::Normal, |way| {
+            let mut reads = Reads::new(&index.space, way);
+            let mut walk = Walk::new(&index.core, &query);
+            let mut filtered = Filtered::new(&even, estimate);
+            filtered.begin(&mut walk, start, 4, true);
+            while filtered.matched < 12 {
+                match filtered.go_on(&mut walk, &mut reads).unwrap() {
+                    Halt::Judges => filtered.judge(&mut walk),
+                    Halt::Awaits(_) => reads
+                        .finish(|reads, one, wait| filtered.look(&mut walk, reads, one, wait))
+                        .unwrap(),
+                    Halt::Over => panic!("it is over behind {} that match", filtered.matched),
+                }
+            }
+            filtered.begin_again(&mut walk);
+            assert_eq!(walk.scratch.matching.judged.len() as u64, filtered.matched);
+        });
+    }
+
+    /// A sample has labels of vectors that are there, of those that they are linked to, and of no more than a part
+    /// of few.
+    #[test]
+    fn a_sample_is_of_what_is_there() {
+        let (_pool, index, nodes) = index(600);
+        let sample = index.sample().unwrap();
+        assert_eq!((sample.drawn.len(), sample.vectors), (150, 600.0));
+        let mut labels: Vec<u64> = sample.drawn.iter().map(|one| one.label).collect();
+        for one in &sample.drawn {
+            assert_eq!(one.node, nodes[one.label as usize]);
+            let links = super::super::tests::links(&index, one.node, 0);
+            for other in one.linked.iter().flatten() {
+                assert!(links.contains(&nodes[*other as usize]), "{} to {other}", one.label);
+            }
+            assert!(one.linked.iter().flatten().count() > 0);
+        }
+        labels.sort_unstable();
+        labels.dedup();
+        assert_eq!(labels.len(), 150);
+    }
+
+    /// The part that matches is known about as well of few as of many, and of what lies together it is known.
+    #[test]
+    fn what_a_filter_says_of_a_sample() {
+        let (_pool, index, _) = index(4000);
+        let sample = index.sample().unwrap();
+        let asked = |filter: &dyn Filter| Asked::new(&sample, filter);
+        for of in [1, 2, 5, 20] {
+            let Asked { seeds, share, beside } = asked(&|label: u64| label.is_multiple_of(of));
+            let error = share * of as f64;
+            assert!((0.6..1.7).contains(&error), "{share} of one in {of}");
+            assert!(beside.is_none() && seeds.len() <= MOST_SEEDS);
+        }
+        let of_labels = (0..200).collect::<roaring::RoaringTreemap>();
+        assert_eq!(asked(&of_labels).share, 0.05);
+        let none = asked(&|_: u64| false);
+        assert!(none.share == 0.0 && none.beside.is_none() && none.seeds.is_empty());
+        // Those in a corner of the plane.
+        let corner = [0.1_f32, 0.1];
+        let search = crate::Search::new(200, 0);
+        let near = index.search_exact(&corner, &search).unwrap().found;
+        let near: Vec<u64> = near.iter().map(|one| one.label).collect();
+        let beside = asked(&|label: u64| near.contains(&label)).beside;
+        assert!(beside.is_some_and(|part| part > 0.5), "{beside:?}");
     }
 }

@@ -104,6 +104,7 @@ use crate::error::VectorError;
 use crate::index::{FoundIter, VectorIndex};
 use crate::node_id::NodeId;
 use crate::options::{HnswOptions, IndexOptions};
+use crate::pages::is_own;
 use crate::queries::Queries;
 use crate::search::{Answer, Search};
 use crate::vectors::{Distances, Vector};
@@ -237,7 +238,7 @@ impl<T: Translation> HnswIndex<T> {
 
     /// Whether the page of a node that a caller gives, and no link does, is one of nodes.
     fn is_page_of_nodes(&self, node: NodeId) -> Result<bool, PoolError> {
-        if node.page() == root() || !self.space.is_used(node.page())? {
+        if !is_own(&self.space, node.page())? {
             return Ok(false);
         }
         self.space.run(AccessHint::Normal, |attempt| {

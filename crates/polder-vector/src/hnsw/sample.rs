@@ -17,7 +17,7 @@ use crate::random::{Numbers, mix};
 const SAMPLE: usize = 4096;
 /// Pages of which they are, at most: what lies in one page was often inserted together. Of so many vectors some
 /// links are in the sample.
-const PAGES: usize = 1024;
+const PAGES: usize = 2048;
 /// Links of such a vector.
 const LINKS: usize = 2;
 /// Of few vectors one in so many is in the sample, so that it costs little beside all to ask for these.

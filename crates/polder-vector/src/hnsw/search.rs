@@ -38,9 +38,9 @@ impl<T: Translation> HnswIndex<T> {
     /// and may go through nodes in another order.
     ///
     /// Where the search is for all that are within a distance, the `width` grows until some in sight are
-    /// farther. With a filter the graph is gone through by way of what matches; where few match, which is
-    /// estimated from a sample of the labels, or where too few are found in this way, all vectors that
-    /// match are compared.
+    /// farther. With a filter what does not match is gone through as well; where what matches lies together, and
+    /// not near the query, only what matches is. If that would cost more, by a sample of the labels, or if too
+    /// few are found in this way, all vectors that match are compared.
     ///
     /// # Errors
     /// Those of a vector that is not one of the index, [`VectorError::Within`], and those of loading pages.

@@ -14,7 +14,7 @@ use crate::metric::Metric;
 use crate::vectors::VectorShape;
 
 /// An index of so many vectors, which lie in a plane, and their nodes.
-fn index(vectors: u64) -> (Pool<Array>, HnswIndex<Array>, Vec<NodeId>) {
+pub(super) fn index(vectors: u64) -> (Pool<Array>, HnswIndex<Array>, Vec<NodeId>) {
     let config = pools::config(4, PageSize::MIN, FileState::NEW);
     let pool: Pool<Array> = Pool::open(Box::new(pools::disk()), &config, &KINDS).unwrap();
     let shape = VectorShape { element: ElementKind::F32, dimensions: 2, metric: Metric::L2 };
@@ -26,7 +26,7 @@ fn index(vectors: u64) -> (Pool<Array>, HnswIndex<Array>, Vec<NodeId>) {
     (pool, index, nodes)
 }
 
-fn links(index: &HnswIndex<Array>, node: NodeId, level: u8) -> Vec<NodeId> {
+pub(super) fn links(index: &HnswIndex<Array>, node: NodeId, level: u8) -> Vec<NodeId> {
     let mut links = Vec::new();
     let read = index.read_node(node, |_, found| {
         links.clear();

@@ -2,12 +2,12 @@
 
 use polder_pool::Translation;
 use polder_structure::edit;
-use polder_structure::levels::root;
 
 use super::IvfIndex;
 use crate::element::VectorRef;
 use crate::error::VectorError;
 use crate::node_id::NodeId;
+use crate::pages::is_own;
 
 impl<T: Translation> IvfIndex<T> {
     /// Inserts a vector with a label, which need not be the only one that has it, into the list of the
@@ -40,6 +40,6 @@ impl<T: Translation> IvfIndex<T> {
 
     /// Whether the page of a node that a caller gives is one that may be looked at.
     pub(super) fn is_page_of_its_own(&self, node: NodeId) -> Result<bool, VectorError> {
-        Ok(node.page() != root() && self.space.is_used(node.page())?)
+        Ok(is_own(&self.space, node.page())?)
     }
 }

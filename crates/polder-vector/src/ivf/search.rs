@@ -77,7 +77,7 @@ impl<T: Translation> IvfIndex<T> {
             };
             match search.filter.and_then(|filter| filter.places()) {
                 Some(places) => {
-                    let pages = by_page(&self.space, places)?;
+                    let pages = by_page(&self.space, places.as_slice())?;
                     let pages: Vec<PageNo> = pages.into_iter().map(|(page, _)| page).collect();
                     for_each_of(&self.space, &pages, compare)
                 }
@@ -93,14 +93,17 @@ impl<T: Translation> IvfIndex<T> {
         let Some(places) = search.filter.and_then(|filter| filter.places()) else {
             return Ok(false);
         };
+        let places = places.as_slice();
         let pages = places.chunk_by(|(one, _), (next, _)| one.page() == next.page()).count();
         let lists = self.core.options.lists.max(1) as f64;
-        let [of_list, pages_of_list] =
-            [places.len() as f64, self.space.pages_in_use()? as f64].map(|all| all / lists);
         // It goes on until something matches in so many lists, and enough is found.
+        let of_list = places.len() as f64 / lists;
         let width = search.width.max(1) as f64 / of_list.min(1.0);
         let looked_at = width.max(search.count as f64 / of_list).min(lists);
-        Ok(pages as f64 <= looked_at * pages_of_list)
+        if pages as f64 <= looked_at {
+            return Ok(true);
+        }
+        Ok(pages as f64 <= looked_at * self.space.pages_in_use()? as f64 / lists)
     }
 
     /// Shows the label of each vector, and where it lies, in no order, until `show` returns false.

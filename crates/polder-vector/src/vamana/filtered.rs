@@ -46,7 +46,8 @@ impl Limit {
     pub(super) fn is_more_than(&self, nodes: usize, width: usize) -> bool {
         let share = (nodes as f64 / self.entries).min(1.0);
         let (graph, codes) = (width as f64 / share, self.entries / NODE + width as f64);
-        nodes as f64 <= graph.min(codes)
+        // The entry of each is looked for as well.
+        2.0 * nodes as f64 <= graph.min(codes)
     }
 
     /// Whether a search that keeps so many in sight costs more, or will do so, than going through all codes.

@@ -123,6 +123,7 @@ use crate::error::VectorError;
 use crate::index::{Bulk, FoundIter, VectorIndex};
 use crate::node_id::NodeId;
 use crate::options::{IndexOptions, VamanaOptions};
+use crate::pages::is_own;
 use crate::queries::Queries;
 use crate::search::{Answer, Search};
 use crate::vectors::{Distances, Vector};
@@ -287,7 +288,7 @@ impl<T: Translation> VamanaIndex<T> {
 
     /// The node of an entry that a caller gives, and no link does, if it has this label.
     fn node_of(&self, label: u64, entry: NodeId) -> Result<Option<NodeId>, PoolError> {
-        if entry.page() == root() || entry.is_above() || !self.space.is_used(entry.page())? {
+        if entry.is_above() || !is_own(&self.space, entry.page())? {
             return Ok(None);
         }
         self.space.run(AccessHint::Normal, |attempt| {

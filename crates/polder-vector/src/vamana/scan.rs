@@ -21,7 +21,7 @@ use crate::error::VectorError;
 use crate::near::order_of;
 use crate::node_id::NodeId;
 use crate::pages::{for_each_of, for_each_page};
-use crate::places::by_page;
+use crate::places::{Places, by_page};
 use crate::reads::Reads;
 use crate::search::{Answer, Search};
 use crate::vectors::Vector;
@@ -116,11 +116,11 @@ impl<T: Translation> VamanaIndex<T> {
         &self,
         vector: &Vector,
         search: &Search<'_>,
-        places: &[(NodeId, u64)],
+        places: &Places,
     ) -> Result<Answer, PoolError> {
         let matches = |label| search.filter.is_none_or(|filter| filter.matches(label));
         let (mut best, mut nodes, mut there) = (Best::new(search), Vec::new(), Vec::new());
-        for places in places.chunks(TOGETHER) {
+        for places in places.as_slice().chunks(TOGETHER) {
             let of_pages = by_page(&self.space, places)?;
             let pages: Vec<PageNo> = of_pages.iter().map(|(page, _)| *page).collect();
             let mut of_pages = of_pages.into_iter();

@@ -58,7 +58,9 @@ impl<T: Translation> VamanaIndex<T> {
         let limit = search.filter.map(|filter| self.limit(filter)).transpose()?;
         let mut answers = Vec::new();
         if let Some(places) = search.filter.and_then(|filter| filter.places())
-            && limit.is_some_and(|limit| limit.is_more_than(places.len(), search.first_width()))
+            && limit.is_some_and(|limit| {
+                limit.is_more_than(places.as_slice().len(), search.first_width())
+            })
         {
             while let Some((number, query)) = queries.take() {
                 let vector = self.core.distances.vector(query)?;

@@ -406,7 +406,6 @@ pub fn assert_among(
         let more = more.chain([(removed.0, removed.1.0)]).chain(others);
         let with_more: Places = there.chain(more).collect();
         let truth = nearest(&only(model, &places), &query, COUNT);
-        let only_these = places.places();
         for places in [&places, &with_more] {
             let exact = Search::new(COUNT, 0).filter(places);
             let by_places = || VectorIndex::search_exact(index, (&query).into(), &exact).unwrap();
@@ -423,9 +422,10 @@ pub fn assert_among(
             assert_eq!(near.found.len(), truth.len());
             let alike = hits(&near.found, &truth);
             assert!(alike * 10 >= truth.len() * 9, "{alike} of {} of {count}", truth.len());
-            if count <= 4 && places.places() == only_these {
+            if count <= 4 && places.len() == count as u64 {
                 assert_eq!(near, answer);
-                assert!(pages * 2 < all_pages, "{pages} of {all_pages} pages");
+                // Vectors in lists, or entries and nodes; each is looked at some times.
+                assert!(pages <= 6 * count as u64, "{pages} of {all_pages} pages");
             }
         }
         // And what else the filter says.
@@ -446,8 +446,8 @@ impl Filter for Both<'_> {
         self.0.matches(label) && self.1(label)
     }
 
-    fn places(&self) -> Option<&[(NodeId, u64)]> {
-        self.0.places()
+    fn places(&self) -> Option<&Places> {
+        Some(self.0)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use polder_pool::lock;
 use polder_vector::{
-    Answer, Filter, NodeId, Probe, Probed, Queries, Search, VectorBuf, VectorRef, answer_many,
+    Answer, Filter, Places, Probe, Probed, Queries, Search, VectorBuf, VectorRef, answer_many,
     search_many, widening,
 };
 
@@ -148,7 +148,7 @@ impl<'r> Rows<'r> {
 
     /// Whether a label's row matches. `None` if there is none.
     fn ask(&self, label: u64) -> Option<bool> {
-        if self.wanted.among.is_some_and(|keys| !keys.0.matches(label)) {
+        if self.wanted.among.is_some_and(|keys| !keys.0.contains(label)) {
             return Some(false);
         }
         let filter = self.wanted.filter;
@@ -172,8 +172,8 @@ impl Filter for Rows<'_> {
         self.ask(label).unwrap_or(false)
     }
 
-    fn places(&self) -> Option<&[(NodeId, u64)]> {
-        self.wanted.among.and_then(|keys| keys.0.places())
+    fn places(&self) -> Option<&Places> {
+        self.wanted.among.map(|keys| &keys.0)
     }
 }
 

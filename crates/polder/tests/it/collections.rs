@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Barrier, Mutex};
+use std::sync::{Barrier, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -97,6 +97,7 @@ tests!(
     what_is_pending_hides_nothing,
     of_two_rows_of_a_key_the_later_one_counts,
     a_filter_is_asked_once_where_nothing_changes,
+    a_filter_is_asked_once_beside_others,
     threads_bring_and_take_one_key,
     payloads_change_by_themselves,
     what_is_asked_within_an_update_is_refused_and_harms_nothing,
@@ -952,6 +953,43 @@ fn a_filter_is_asked_once_where_nothing_changes(index: Index) {
     (0..10).for_each(|number| assert!(docs.remove(key(number)).unwrap()));
     let behind = count();
     assert!(behind < before * 3 / 2, "{before} calls, and {behind} behind removals");
+}
+
+/// Nor does it where others insert meanwhile.
+fn a_filter_is_asked_once_beside_others(index: Index) {
+    let store = disk().open(options().durability(Durability::None)).unwrap();
+    let docs = create(&store, index);
+    fill(&docs, 0..200);
+    let (insert, inserts) = mpsc::channel::<u64>();
+    let (inserted, is_inserted) = mpsc::channel();
+    let is_inserted = Mutex::new(is_inserted);
+    thread::scope(|scope| {
+        let docs = &docs;
+        scope.spawn(move || {
+            for number in inserts {
+                docs.insert(key(number), &vector(number), "").unwrap();
+                inserted.send(()).unwrap();
+            }
+        });
+        let count = |number: u64| {
+            let asked = AtomicUsize::new(0);
+            let matches = |_: &[u8], _: &[u8]| {
+                let before = asked.fetch_add(1, SeqCst);
+                if before == 0 {
+                    insert.send(number).unwrap();
+                    is_inserted.lock().unwrap().recv().unwrap();
+                }
+                before.is_multiple_of(2)
+            };
+            docs.search(&vector(1), &Query::new(10).filter(&matches)).unwrap();
+            asked.into_inner()
+        };
+        let before = count(1000);
+        (0..10).for_each(|number| assert!(docs.remove(key(number)).unwrap()));
+        let behind = count(1001);
+        assert!(behind < before * 3 / 2, "{before} calls, and {behind} behind removals");
+        drop(insert);
+    });
 }
 
 fn threads_bring_and_take_one_key(index: Index) {
