@@ -39,8 +39,8 @@ impl Deferred {
         must
     }
 
-    /// For the loader, which futures alone need.
-    #[cfg_attr(not(feature = "async"), expect(dead_code))]
+    /// Whether anything was noted.
+    #[inline]
     pub(crate) fn is_any(&self) -> bool {
         self.is_any.load(Ordering::Relaxed)
     }

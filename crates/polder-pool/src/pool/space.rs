@@ -17,6 +17,7 @@ use crate::paging::{Exhaustion, Shadow};
 use crate::pool::handle::Space;
 use crate::replacement::AccessHint;
 use crate::space::change::{Change, mark_bytes};
+use crate::space::give_back;
 use crate::sync::atomic::Ordering;
 use crate::thread::waits;
 use crate::translation::Translation;
@@ -211,7 +212,12 @@ impl<T: Translation> Space<T> {
         hint: AccessHint,
         operations: impl FnOnce(&mut Interleaved<'p, T>) -> R,
     ) -> R {
-        operations(&mut Interleaved::new(self.view(), hint))
+        let result = operations(&mut Interleaved::new(self.view(), hint));
+        // FLIGHT-4
+        if self.shared().core.map.deferred.is_any() && waits::may_wait() && !waits::has_flights() {
+            give_back(self.shared());
+        }
+        result
     }
 
     /// Whether a page is resident and can be read at once.

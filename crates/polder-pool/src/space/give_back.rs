@@ -4,12 +4,14 @@
 //! a thread with open faults may be loading: that of the loader, when it calls a waker, and the task
 //! that this belongs to runs within the call, or goes.
 //!
-//! * `FLIGHT-4` A thread with open faults gives nothing back, but notes it. The pool's loader does it
-//!   when it has no fault open, and begins no more until then.
+//! * `FLIGHT-4` A thread with open faults gives nothing back, but notes it. It is done by whoever has no
+//!   fault open, and may wait, first: a thread that ends its many operations
+//!   ([`Space::interleave`](crate::Space::interleave)), or the pool's loader, which begins no more until
+//!   then.
 //!
 //! Nobody misses it meanwhile: a page that was freed stays reserved, one that was lent stays where it is.
-//! (Where the loader of one pool called a task of another pool, that is until the loader there has
-//! something to do.)
+//! (Where the loader of one pool called a task of another pool, that is until one of the two has
+//! something to do there.)
 
 #![cfg(not(loom))]
 
@@ -35,6 +37,7 @@ pub(crate) fn give_back<T: Translation>(shared: &Shared<T>) {
 #[cfg(test)]
 mod tests {
     use crate::Array;
+    use crate::replacement::AccessHint;
     use crate::sync::lock;
     use crate::testing::{create, pool};
     use crate::thread::waits;
@@ -65,5 +68,27 @@ mod tests {
         super::give_back(shared);
         assert_eq!(pool.stats().frames_free, free + 1);
         assert_eq!([create(&space), create(&space)], [page, lent]);
+    }
+
+    /// `FLIGHT-4`: nobody else has to come by for it.
+    #[test]
+    fn many_operations_end_with_what_they_put_off() {
+        let (_dir, pool) = pool::<Array>(4 << 20);
+        let space = pool.create_space().unwrap();
+        let page = create(&space);
+        space.unlink(&[page]).unwrap();
+        let interleave = |operations: &dyn Fn()| {
+            space.interleave(AccessHint::Normal, |_| operations());
+        };
+        interleave(&|| {
+            waits::count_flights(1);
+            space.free(page);
+            // What is within others that have faults open waits for their end.
+            interleave(&|| ());
+            assert!(space.core().map.deferred.is_any());
+            waits::count_flights(-1);
+        });
+        assert!(!space.core().map.deferred.is_any());
+        assert_eq!(create(&space), page);
     }
 }
