@@ -58,14 +58,14 @@ mod thread;
 mod tier;
 pub mod translation;
 
-/// Likewise.
+/// For the crates above, and no part of what users have.
 #[cfg(not(loom))]
 #[doc(hidden)]
 pub use machine::memory::Mapping;
 pub use page::bytes;
 #[cfg(all(not(loom), polder_count))]
 pub use sync::counted;
-/// For the crates above, so that there is one of it.
+/// Likewise, so that there is one of it.
 #[doc(hidden)]
 pub use sync::lock;
 #[cfg(not(loom))]

@@ -6,6 +6,8 @@
 //! only tried where something is held (P1, C1: shared), and taken exclusively by a thread that
 //! holds nothing.
 
+use std::sync::TryLockError;
+
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -20,7 +22,11 @@ pub(crate) struct Moves {
 impl Moves {
     /// P1.
     pub(crate) fn enter(&self) -> Option<RwLockReadGuard<'_, ()>> {
-        self.gate.try_read().ok()
+        match self.gate.try_read() {
+            Ok(entered) => Some(entered),
+            Err(TryLockError::Poisoned(entered)) => Some(entered.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// A thread that has entered sees a sweep that had begun before.

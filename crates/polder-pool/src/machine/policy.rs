@@ -110,7 +110,6 @@ pub(crate) unsafe fn prefer(at: NonNull<u8>, len: usize, node: NodeId) -> io::Re
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// On which node the memory behind an address lies, which has been written.
 /// The node on which the calling thread was running a moment ago, if the kernel says so.
 pub(crate) fn node_here() -> Option<NodeId> {
     let (mut core, mut node): (libc::c_uint, libc::c_uint) = (0, 0);
@@ -120,6 +119,7 @@ pub(crate) fn node_here() -> Option<NodeId> {
     (done == 0).then(|| u16::try_from(node).ok().map(NodeId)).flatten()
 }
 
+/// On which node the memory behind an address lies, which has been written.
 #[cfg(test)]
 pub(crate) fn node_of(address: NonNull<u8>) -> Option<NodeId> {
     const NODE_OF_ADDRESS: libc::c_int = 1 | 1 << 1;

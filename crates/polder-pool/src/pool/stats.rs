@@ -109,7 +109,8 @@ pub struct PoolStats {
     pub promotions: u64,
     /// Pages that were changed in a copy ([`ReadMode::Copy`](crate::ReadMode::Copy)).
     pub copies: u64,
-    /// Bytes copied by moving pages from frame to frame.
+    /// Bytes of pages that moved from frame to frame, or were changed in a copy. They were copied, but by
+    /// `vm`, where the kernel moves what is behind an address.
     pub moved_bytes: u64,
     /// Where links hold frames: pages read by a link that held none, or another one, or by number.
     pub pages_by_table: u64,

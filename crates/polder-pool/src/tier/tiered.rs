@@ -540,6 +540,9 @@ impl Replacement for Tiered {
             let (inside, to_inside) = (old.inside(from), new.inside(to));
             let is_marked = old.mark_of(inside, is_marked);
             let is_marked = old.policy.moves(inside, to_inside, page, is_marked);
+            if let Some(slower) = old.slower.as_ref().filter(|from| from.wanted.clear(inside)) {
+                self.want(slower, to, to_inside);
+            }
             observed.iter().for_each(|observed| observed.relocated(from, to));
             return new.set_mark(to_inside, is_marked);
         }
@@ -622,5 +625,34 @@ fn wait_as_if(simulated: Duration) {
         while Instant::now() < until {
             spin_loop();
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use polder_format::{PageNo, SpaceId};
+
+    use super::*;
+    use crate::replacement::ReplacementKind;
+
+    #[test]
+    fn a_wanted_page_stays_wanted_in_another_frame_of_its_tier() {
+        let always = Migration { read_promotes: 1.0, ..Migration::default() };
+        let slower = vec![Tier::new(8 * 4096)];
+        let config = TierConfig { slower, migration: Some(always), ..TierConfig::default() };
+        let build = |frames| ReplacementKind::default().build(frames);
+        let tiers = Tiered::new((&[8, 16], &[None, None]), &config, build, Counters::new());
+        let id = |page| PageId::new(SpaceId::CATALOGUE, PageNo::new(page).unwrap());
+        let [from, to] = [9, 12].map(FrameId::new);
+        let is_marked = tiers.admit(from, id(2), false);
+        assert!(tiers.access(from));
+        let is_marked = tiers.moves(from, to, id(2), is_marked);
+        // Another page has come to where it was.
+        tiers.admit(from, id(3), false);
+        assert_eq!(tiers.take_wanted(), [to]);
+        // What is not wanted does not become so.
+        tiers.moves(to, FrameId::new(13), id(2), is_marked);
+        assert_eq!(tiers.take_wanted(), []);
     }
 }
