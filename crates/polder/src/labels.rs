@@ -10,13 +10,21 @@ pub(crate) struct Labels {
     /// The first that was given since. What has one below was there before.
     pub(crate) first: u64,
     next: AtomicU64,
-    /// Batches that have made rows or removed them.
-    commits: AtomicU64,
+    /// Batches that have begun to make rows or remove them, and those that are through with it.
+    begun: AtomicU64,
+    ended: AtomicU64,
     /// Whether what was cut off before is settled; held by whoever settles it.
     settling: Mutex<()>,
     is_settled: AtomicBool,
     /// Loads by runs that are not over.
     loads: AtomicUsize,
+}
+
+/// When rows were looked at: how many batches had changed some, and how many had begun to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment {
+    ended: u64,
+    begun: u64,
 }
 
 /// A load by runs, until it is over.
@@ -34,7 +42,8 @@ impl Labels {
         Labels {
             first,
             next: AtomicU64::new(first),
-            commits: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
             settling: Mutex::new(()),
             is_settled: AtomicBool::new(false),
             loads: AtomicUsize::new(0),
@@ -57,12 +66,25 @@ impl Labels {
         OneLoad(self)
     }
 
-    pub(crate) fn commits(&self) -> u64 {
-        self.commits.load(Acquire)
+    /// The rows as they are now.
+    pub(crate) fn moment(&self) -> Moment {
+        let ended = self.ended.load(Acquire);
+        Moment { ended, begun: self.begun.load(Acquire) }
     }
 
-    pub(crate) fn commit(&self) {
-        self.commits.fetch_add(1, AcqRel);
+    /// Whether rows may have come or gone since then.
+    pub(crate) fn have_changed_since(&self, Moment { ended, begun }: Moment) -> bool {
+        ended != begun || self.begun.load(Acquire) != begun
+    }
+
+    /// A batch begins to make rows or remove them. Before the first of them is seen.
+    pub(crate) fn begin_change(&self) {
+        self.begun.fetch_add(1, AcqRel);
+    }
+
+    /// It is through, whatever came of it: all of them are seen.
+    pub(crate) fn end_change(&self) {
+        self.ended.fetch_add(1, AcqRel);
     }
 
     /// Has `settle` settle what was cut off, once; where it fails, whoever comes next tries it again. Waits

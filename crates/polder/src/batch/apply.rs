@@ -59,13 +59,20 @@ impl Store {
             batch.around = Some(around);
             return applied;
         }
-        self.apply_tables(batch)
+        self.apply_tables(batch, || ())
     }
 
-    /// The same for a batch without changes of collections.
-    pub(crate) fn apply_tables(&self, batch: &mut WriteBatch<'_>) -> Result<(), BatchError> {
+    /// The same for a batch without changes of collections. `made` hears of it when the batch is seen, or
+    /// will not be; it may not be durable by then.
+    pub(crate) fn apply_tables(
+        &self,
+        batch: &mut WriteBatch<'_>,
+        made: impl FnOnce(),
+    ) -> Result<(), BatchError> {
         dispatch!(&self.engine, engine => {
-            let (lsn, durability) = apply(engine, batch)?;
+            let applied = apply(engine, batch);
+            made();
+            let (lsn, durability) = applied?;
             // Durable as asked, after this writer has left: so a thread that pauses writers does not
             // wait for the device as well.
             Ok(engine.commit(lsn, durability)?)
@@ -155,6 +162,9 @@ pub(crate) fn apply<T: Variant>(
             }
         }
     };
+    if let Some(Durability::Periodic(period)) = *durability {
+        engine.log().sync_within(period);
+    }
     Ok((lsn, durability.unwrap_or(engine.durability)))
 }
 

@@ -202,7 +202,7 @@ impl Collection {
         let mut looks_first = wanted.filter.is_some();
         let mut tries = 1;
         loop {
-            let begun = self.labels.commits();
+            let begun = self.labels.moment();
             let rows = Rows::new(self, wanted);
             let search = rows.search(looks_first);
             let answer = self.read(|index| match wanted.is_exact {
@@ -217,7 +217,7 @@ impl Collection {
             // COLL-1: others without a row may be in the way of those that have one. And where a vector had
             // lost its row, another one has come by now, if a batch was made meanwhile.
             let has_lost = hits.hits.len() < found;
-            let has_moved = rows.has_missed.load(Relaxed) && self.labels.commits() != begun;
+            let has_moved = rows.has_missed.load(Relaxed) && self.labels.have_changed_since(begun);
             if !has_lost && !has_moved {
                 return Ok((hits, found < wanted.count));
             }
@@ -269,14 +269,14 @@ impl Collection {
             };
             return answer_many(queries, threads, each);
         }
-        let begun = self.labels.commits();
+        let begun = self.labels.moment();
         let rows = Rows::new(self, wanted);
         let search = rows.search(wanted.filter.is_some());
         let answers = self.read(|index| search_many(index, queries, &search, threads))?;
         if let Some(error) = lock(&rows.failed).take() {
             return Err(error);
         }
-        let has_moved = rows.has_missed.load(Relaxed) && self.labels.commits() != begun;
+        let has_moved = rows.has_missed.load(Relaxed) && self.labels.have_changed_since(begun);
         let hits = |(query, answer): (&VectorRef<'_>, Answer)| {
             let found = answer.found.len();
             let hits = self.hits(answer)?;

@@ -307,6 +307,22 @@ fn bring_all(ready: &mut [Ready<'_>]) -> Result<(), BatchError> {
     Ok(())
 }
 
+/// Rows come and go, as searches are told that meet some of it.
+struct Change<'r, 'p>(&'r [Ready<'p>]);
+
+impl<'r, 'p> Change<'r, 'p> {
+    fn begin(ready: &'r [Ready<'p>]) -> Change<'r, 'p> {
+        ready.iter().for_each(|ready| ready.part.collection.labels.begin_change());
+        Change(ready)
+    }
+}
+
+impl Drop for Change<'_, '_> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|ready| ready.part.collection.labels.end_change());
+    }
+}
+
 /// Step 3. `end` is that of the caller's part of the batch. Whether it was made: not if a key is there that
 /// is to be new.
 fn commit(
@@ -324,7 +340,8 @@ fn commit(
             }
             ready.put(batch);
         }
-        match store.apply_tables(batch) {
+        let change = Change::begin(ready);
+        match store.apply_tables(batch, || drop(change)) {
             Err(BatchError::Unexpected { table, key, expected })
                 if ready.iter().any(|ready| ready.has_expected(&table, &key, expected)) => {}
             applied => return applied.map(|()| true),
@@ -336,9 +353,6 @@ fn commit(
 fn finish(ready: &[Ready<'_>], applied: &Result<bool, BatchError>) {
     // It was made, and nothing more can be.
     let is_last = matches!(applied, Err(BatchError::Store(StoreError::NotDurable { .. })));
-    if is_last || matches!(applied, Ok(true)) {
-        ready.iter().for_each(|ready| ready.part.collection.labels.commit());
-    }
     for Ready { part: VectorPart { collection, action, .. }, new, old } in ready {
         match (applied, new, old) {
             (Ok(true), _, Some((_, old))) if !matches!(action, Action::SetPayload(_)) => {

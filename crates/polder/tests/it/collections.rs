@@ -86,6 +86,7 @@ tests!(
     threads_that_replace_the_same_keys_never_part_rows_from_vectors,
     searches_find_what_matches,
     a_row_that_is_lost_meanwhile_is_no_end,
+    what_is_replaced_while_the_device_is_slow_is_found,
     what_cannot_be_is_refused_and_leaves_nothing,
     of_several_changes_of_a_key_the_last_one_is_made,
     names_are_taken_and_free_again,
@@ -516,6 +517,57 @@ fn a_row_that_is_lost_meanwhile_is_no_end(index: Index) {
     let (_, _, left) = going.into_inner().unwrap();
     assert!(nearest.len() - left.len() >= 4, "{} are left", left.len());
     assert!(left[..30].iter().all(|number| found.contains(&key(*number))), "{found:?}");
+}
+
+/// A search asks about new vectors that have no rows yet; then it is their old ones that have none, while
+/// whoever has replaced them waits for the device.
+fn what_is_replaced_while_the_device_is_slow_is_found(index: Index) {
+    const COUNT: u64 = 1000;
+    /// What new vectors find free lies before the old ones.
+    const FREE: u64 = 100;
+    const NEW: u64 = 5000;
+    let replaced = COUNT - 30..COUNT;
+    let disks = disk();
+    let store = disks.open(options().durability(Durability::None)).unwrap();
+    let docs = create(&store, index);
+    fill(&docs, 0..COUNT);
+    (0..FREE).for_each(|number| assert!(docs.remove(key(number)).unwrap()));
+    let counts = store.create_table("counts").unwrap();
+    let (has_come, comes) = mpsc::channel();
+    let (may_go, goes) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut batch = WriteBatch::new();
+            batch.durability(Durability::Sync);
+            for number in replaced.clone() {
+                batch.insert_vector(&docs, key(number), &vector(number), payload(NEW + number));
+            }
+            // Asked when the vectors have come, and their rows have not.
+            batch.update_with(&counts, "batches", move |_| {
+                has_come.send(()).unwrap();
+                goes.recv().unwrap();
+                polder::Change::Keep
+            });
+            store.apply(batch).unwrap();
+            disks.set_plan(&FaultPlan::new(1));
+        });
+        comes.recv().unwrap();
+        disks.set_plan(&FaultPlan::new(1).delay(1.0, Duration::from_secs(1)));
+        let (asked, last) = (AtomicUsize::new(0), key(COUNT - 1));
+        let asking = |_: &[u8], _: &[u8]| {
+            if asked.fetch_add(1, SeqCst) == 400 {
+                may_go.send(()).unwrap();
+                while docs.payload(&last).unwrap().unwrap() != payload(NEW + COUNT - 1) {
+                    thread::yield_now();
+                }
+            }
+            true
+        };
+        let wanted = Query::new(COUNT as usize).exact().filter(&asking);
+        let found = docs.search(&vector(12345), &wanted).unwrap();
+        let found: BTreeSet<_> = found.hits.into_iter().map(|hit| hit.key).collect();
+        assert_eq!(found, (FREE..COUNT).map(key).collect());
+    });
 }
 
 fn what_cannot_be_is_refused_and_leaves_nothing(index: Index) {
