@@ -95,6 +95,10 @@ impl Store {
         let agree = &mut |_report: &mut CheckReport, _progress: &mut dyn FnMut() -> bool| {
             #[cfg(feature = "vector")]
             for (collection, name) in &collections {
+                // It may have been dropped before writers began to wait.
+                if self.collections().is_ok_and(|there| !there.contains(name)) {
+                    continue;
+                }
                 check_collection(name, collection, _report, _progress);
             }
         };
@@ -114,9 +118,11 @@ fn check_collection(
         return;
     }
     let checked = match collection {
-        Ok(collection) => {
-            collection.check(&mut |_| progress()).map_err(|error| with_causes(&error))
-        }
+        Ok(collection) => match collection.check(&mut |_| progress()) {
+            // It was dropped, too, and made again since.
+            Err(StoreError::Dropped { .. }) => return,
+            checked => checked.map_err(|error| with_causes(&error)),
+        },
         Err(error) => Err(with_causes(error)),
     };
     let faults = match checked {

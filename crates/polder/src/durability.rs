@@ -23,7 +23,9 @@ pub enum Durability {
     /// When the call returns. Writers that wait at the same time share one sync of the device.
     #[default]
     Sync,
-    /// Within this time. After a crash the store holds a prefix of what was written.
+    /// Within this time. After a crash the store holds a prefix of what was written. The whole store is
+    /// synced so: of all periods that were asked for since it was opened the shortest one holds until it
+    /// is closed.
     Periodic(Duration),
     /// Soon (within a second or so), and nobody waits. After a crash the store holds a prefix of
     /// what was written.

@@ -131,7 +131,9 @@ impl<T: Translation> Engine<T> {
         };
         let superblock = &opening.superblock;
         let store = (superblock.store_id, superblock.page_size);
-        let place = opening.directory.is_some().then(|| (opening.path.clone(), store));
+        // The process may go to another directory.
+        let path = || std::path::absolute(&opening.path).unwrap_or_else(|_| opening.path.clone());
+        let place = opening.directory.is_some().then(|| (path(), store));
         let engine = Arc::new(Engine {
             pool: checkpointer.pool.clone(),
             catalogue,

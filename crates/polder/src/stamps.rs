@@ -16,9 +16,12 @@ pub(crate) struct Stamps {
     next: AtomicU64,
 }
 
+/// Stores that a thread can write in turn without giving up what is left of its blocks.
+const STORES: usize = 8;
+
 thread_local! {
-    /// The store whose block this thread has, the next number and the end of the block.
-    static BLOCK_LEFT: Cell<(u64, u64, u64)> = const { Cell::new((0, 0, 0)) };
+    /// A store whose block this thread has, the next number and the end of the block, by the store's id.
+    static BLOCKS_LEFT: [Cell<(u64, u64, u64)>; STORES] = const { [const { Cell::new((0, 0, 0)) }; STORES] };
 }
 
 impl Stamps {
@@ -36,14 +39,17 @@ impl Stamps {
 
     /// A number that was never given out.
     pub(crate) fn take(&self) -> u64 {
-        let (id, next, end) = BLOCK_LEFT.get();
-        if id == self.id && next < end {
-            BLOCK_LEFT.set((id, next + 1, end));
-            return next;
-        }
-        let first = self.next.fetch_add(BLOCK, Ordering::Relaxed);
-        BLOCK_LEFT.set((self.id, first + 1, first + BLOCK));
-        first
+        BLOCKS_LEFT.with(|left| {
+            let left = &left[self.id as usize % STORES];
+            let (id, next, end) = left.get();
+            if id == self.id && next < end {
+                left.set((id, next + 1, end));
+                return next;
+            }
+            let first = self.next.fetch_add(BLOCK, Ordering::Relaxed);
+            left.set((self.id, first + 1, first + BLOCK));
+            first
+        })
     }
 
     /// Numbers from here on are unused.
@@ -67,5 +73,15 @@ mod tests {
             }
         }
         assert!(seen.iter().all(|n| *n < a.next()));
+    }
+
+    /// There are no more than 2^32 numbers for one life of a store.
+    #[test]
+    fn stores_that_are_written_in_turn_waste_no_numbers() {
+        let stores: Vec<Stamps> = (0..STORES).map(|_| Stamps::new(1)).collect();
+        for _ in 0..3000 {
+            stores.iter().for_each(|store| _ = store.take());
+        }
+        stores.iter().for_each(|store| assert!(store.next() <= 1 + 3 * BLOCK));
     }
 }

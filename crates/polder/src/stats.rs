@@ -41,7 +41,8 @@ pub struct Stats {
     pub migration: Option<Migration>,
     /// System calls that moved pages from tier to tier (`vm`).
     pub page_moves: u64,
-    /// Bytes copied by moving pages from frame to frame.
+    /// Bytes of pages that moved from frame to frame, or were changed in a copy. They were copied, but by
+    /// `vm`, where the kernel moves what is behind an address.
     pub moved_bytes: u64,
     /// Frames taken for a page by a thread that ran on their node; 0 where there is one node.
     pub frames_taken_near: u64,

@@ -11,7 +11,7 @@ use std::fmt;
 /// This keeps nobody waiting, be it a reader or a writer, and its owner may do whatever it likes with the
 /// store meanwhile, also on the same thread. It may go to another thread. What it keeps is memory: a
 /// store whose memory is taken by values that are lent cannot read others, and says so
-/// ([`StoreError::Pool`](crate::StoreError)). A value of more than an eighth of the store's memory is
+/// ([`StoreError::PoolExhausted`](crate::StoreError)). A value of more than an eighth of the store's memory is
 /// copied for that reason.
 ///
 /// ```

@@ -117,10 +117,13 @@ impl Collection {
         let taken = Arc::new(Mutex::new(taken));
         let mut stopped = false;
         thread::scope(|scope| {
-            for _ in 0..threads.max(1) {
+            let start = |_: &usize| {
                 let (work, taken) = (&work, Arc::clone(&taken));
-                scope.spawn(move || work.run(&taken));
-            }
+                let started = thread::Builder::new().spawn_scoped(scope, move || work.run(&taken));
+                started.is_ok()
+            };
+            // Where no thread starts, the others do its part, or this one does all.
+            let started = (0..threads.max(1)).take_while(start).count();
             // Who sends hears when nobody takes any more.
             drop(taken);
             for row in rows {
@@ -128,7 +131,12 @@ impl Collection {
                 if stopped {
                     work.is_over.store(true, Release);
                 }
-                if work.is_over.load(Relaxed) || jobs.send(row).is_err() {
+                if work.is_over.load(Relaxed) {
+                    break;
+                }
+                if started == 0 {
+                    work.insert(row);
+                } else if jobs.send(row).is_err() {
                     break;
                 }
             }
@@ -175,23 +183,25 @@ impl<'l> Work<'l> {
     fn run<K: AsRef<[u8]>, P: AsRef<[u8]>>(&self, jobs: &Mutex<Receiver<Row<K, P>>>) {
         loop {
             let job = lock(jobs).recv();
-            let Ok((number, key, vector, payload)) = job else { return };
-            if self.is_over.load(Acquire) && self.is_left_out(number) {
-                continue;
-            }
-            let (key, payload) = (key.as_ref(), payload.as_ref());
-            match self.to.insert_new(key, vector.view(), payload) {
-                Ok(true) => self.inserted.fetch_add(1, Relaxed),
-                Ok(false) => self.passed_over.fetch_add(1, Relaxed),
-                Err(error) => {
-                    let mut failed = lock(&self.failed);
-                    if failed.as_ref().is_none_or(|(first, _)| number < *first) {
-                        *failed = Some((number, error));
-                    }
-                    self.is_over.store(true, Release);
-                    continue;
+            let Ok(row) = job else { return };
+            self.insert(row);
+        }
+    }
+
+    fn insert<K: AsRef<[u8]>, P: AsRef<[u8]>>(&self, (number, key, vector, payload): Row<K, P>) {
+        if self.is_over.load(Acquire) && self.is_left_out(number) {
+            return;
+        }
+        match self.to.insert_new(key.as_ref(), vector.view(), payload.as_ref()) {
+            Ok(true) => _ = self.inserted.fetch_add(1, Relaxed),
+            Ok(false) => _ = self.passed_over.fetch_add(1, Relaxed),
+            Err(error) => {
+                let mut failed = lock(&self.failed);
+                if failed.as_ref().is_none_or(|(first, _)| number < *first) {
+                    *failed = Some((number, error));
                 }
-            };
+                self.is_over.store(true, Release);
+            }
         }
     }
 }

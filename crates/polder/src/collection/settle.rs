@@ -92,16 +92,16 @@ impl Collection {
     }
 }
 
-/// Looks for a vector where it must be, as near to itself as can be; all that are there are found so, but
-/// by the inner product, where others may be nearer, where too many are the same, and in a graph whose vectors
-/// may have been loaded by runs (`COLL-5`).
+/// Looks for a vector where it must be, as near to itself as can be. In lists all that are there are found so,
+/// but by the inner product, where others may be nearer, and where too many are the same. A graph may have
+/// vectors to which no link leads.
 fn seek(index: &dyn VectorIndex, label: u64, vector: &VectorBuf) -> Result<Sought, VectorError> {
     let found = index.search(vector.view(), &Search::new(WIDTH, WIDTH))?.found;
     if let Some(found) = found.iter().find(|found| found.label == label) {
         return Ok(Sought::There(found.node));
     }
     let has_all = found.len() < WIDTH || found.last().is_some_and(|last| last.distance > SAME);
-    let is_sure = !matches!(index.options(), IndexOptions::Vamana(_));
+    let is_sure = matches!(index.options(), IndexOptions::Ivf(_));
     Ok(match has_all && is_sure && index.options().shape().metric != Metric::InnerProduct {
         true => Sought::Nowhere,
         false => Sought::Hidden,
