@@ -20,7 +20,7 @@ pub fn create_root<T: Translation>(
     not_empty: &'static str,
     fill: impl Fn(&mut Exclusive<'_>) -> Range<usize>,
 ) -> Result<(), PoolError> {
-    let page = space.create()?;
+    let page = space.when_admitted_holding(|| space.create())?;
     let (id, number) = (page.id(), page.id().page());
     let made = match number.get() == ROOT {
         true => space.when_admitted_holding(|| link_new(space, &page, &fill)).map(drop),

@@ -420,7 +420,7 @@ impl<T: Translation> Heap<T> {
 
     /// Writes a full page into a new one, which nothing marks as in use yet.
     fn write_draft(&self, draft: &PageBuf, made: &mut Vec<PageNo>) -> Result<(), HeapError> {
-        let page = self.space.create()?;
+        let page = self.space.when_admitted_holding(|| self.space.create())?;
         made.push(page.id().page());
         let mut change = self.space.change(full_page_image_bytes(1, self.space.page_size()))?;
         let space = self.space.id();

@@ -239,17 +239,17 @@ fn write_pieces<T: Translation>(
     for (page, piece) in pages.iter().zip(value.chunks(size - at::BYTES)).rev() {
         let page = space.make(*page)?;
         let mut change = space.change(full_page_image_bytes(1, space.page_size()))?;
-        if let Ok(mut latched) = page.latch() {
-            let mut bytes = latched.page_mut();
-            bytes.set_u8(header_at::KIND, PageKind::OVERFLOW.0);
-            bytes.set_u8(header_at::LAYOUT, 1);
-            bytes.set_u64(at::NEXT, long.link);
-            bytes.set_u32(at::LEN, piece.len() as u32);
-            bytes.set_u32(at::NEXT_RUN, long.run);
-            bytes.write(at::BYTES, piece);
-            change.push_full_page_image(&mut latched, at::BYTES + piece.len()..size);
-            change.commit(&mut [&mut latched]);
-        }
+        let mut latched = page.latch().map_err(|_| PoolError::Dropped { space: space.id() })?;
+        let mut bytes = latched.page_mut();
+        bytes.set_u8(header_at::KIND, PageKind::OVERFLOW.0);
+        bytes.set_u8(header_at::LAYOUT, 1);
+        bytes.set_u64(at::NEXT, long.link);
+        bytes.set_u32(at::LEN, piece.len() as u32);
+        bytes.set_u32(at::NEXT_RUN, long.run);
+        bytes.write(at::BYTES, piece);
+        change.push_full_page_image(&mut latched, at::BYTES + piece.len()..size);
+        change.commit(&mut [&mut latched]);
+        drop(latched);
         let number = page.id().page();
         let follows = behind == Some(number.get() + 1);
         long.run = if follows { long.run + 1 } else { 1 };

@@ -73,7 +73,7 @@ impl Found {
                 .max(SpaceId::new(u64::from(space.get()) + 1).unwrap_or(SpaceId::MAX));
             match &record.operation {
                 Operation::Insert { version, .. } => {
-                    self.next_version = self.next_version.max(version + 1);
+                    self.next_version = self.next_version.max(version.saturating_add(1));
                 }
                 Operation::Checkpoint(counts) => {
                     self.next_version = self.next_version.max(counts.next_version);

@@ -144,7 +144,8 @@ impl<'b, 'p, T: Translation> Searches<'p, T> for Batch<'b, T> {
         while let Some((number, query)) = self.queries.take() {
             let query = self.core.distances.vector(query)?;
             let Some(entry) = self.entry else {
-                self.answers.push((number, Answer::default()));
+                // There are no vectors.
+                self.answers.push((number, Answer { found: Vec::new(), is_exhaustive: true }));
                 continue;
             };
             let filtered = self.search.filter.zip(self.estimate.clone());
