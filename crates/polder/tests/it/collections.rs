@@ -100,6 +100,7 @@ tests!(
     a_filter_is_asked_once_where_nothing_changes,
     a_filter_is_asked_once_beside_others,
     threads_bring_and_take_one_key,
+    a_check_passes_over_what_was_dropped_meanwhile,
     payloads_change_by_themselves,
     what_is_asked_within_an_update_is_refused_and_harms_nothing,
     a_load_takes_each_key_once,
@@ -1068,6 +1069,24 @@ fn threads_bring_and_take_one_key(index: Index) {
     assert!(docs.is_empty());
     assert_eq!(came.into_inner(), went.into_inner());
     assert_agrees(&docs);
+}
+
+/// What a check has opened may have gone when writers begin to wait for it, and be another one by then.
+fn a_check_passes_over_what_was_dropped_meanwhile(index: Index) {
+    let store = disk().open(options().durability(Durability::None)).unwrap();
+    let over = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..20 * scale() {
+                fill(&create(&store, index), 0..3);
+                store.drop_collection(NAME).unwrap();
+            }
+            over.store(1, SeqCst);
+        });
+        while over.load(SeqCst) == 0 {
+            assert_sound(&store);
+        }
+    });
 }
 
 fn payloads_change_by_themselves(index: Index) {
