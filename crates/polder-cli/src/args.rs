@@ -79,7 +79,7 @@ pub struct Cli {
 pub enum Command {
     /// Make a new store.
     Create(CreateArgs),
-    /// Write tables to a file, for `polder import` and for other programs.
+    /// Write tables, not collections, to a file, for `polder import` and for other programs.
     Export(ExportArgs),
     /// Read what an export or a scan has written, lines or tab-separated rows into tables.
     Import(ImportArgs),
@@ -203,6 +203,10 @@ pub struct TextArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+What is no table is not exported: collections of vectors, and other structures. Their names are told
+on standard error. Of a collection c the tables c.keys, c.rows and c.pending, which are of use to it
+alone, are left out as well, unless they are named.")]
 pub struct ExportArgs {
     #[command(flatten)]
     pub store: StoreArgs,

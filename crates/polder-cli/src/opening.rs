@@ -3,7 +3,6 @@
 use polder::{Durability, OpenMode, Options, Store, Table};
 use polder_hash::HashStructure;
 use polder_tree::HeapStructure;
-use polder_vector::VectorStructure;
 
 use crate::args::{DurabilityArgs, StoreArgs, WriteArgs};
 use crate::failure::Failure;
@@ -60,9 +59,10 @@ fn existing(args: &StoreArgs) -> Options {
     }
 }
 
-/// The structures that come with Polder are looked into, checked and saved as tables are.
+/// The structures that come with Polder are looked into, checked and saved as tables are. (Vector
+/// indexes a store knows by itself.)
 pub fn with_structures(options: Options) -> Options {
-    options.structure::<HashStructure>().structure::<HeapStructure>().structure::<VectorStructure>()
+    options.structure::<HashStructure>().structure::<HeapStructure>()
 }
 
 /// To read a table that must be there.

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use crate::failure::note;
+use crate::interrupt::Interrupt;
 use crate::units::count;
 
 /// What is counted.
@@ -75,6 +76,34 @@ impl Drop for Progress {
     }
 }
 
+/// The bars of something that takes long and goes through phases: each phase has its own.
+#[derive(Debug)]
+pub struct Phases<'c> {
+    stop: &'c Interrupt,
+    /// The label of the phase that is shown, and its bar.
+    shown: Option<(String, Progress)>,
+}
+
+impl Phases<'_> {
+    /// Nothing is shown yet. Whoever makes `stop` true ends the work.
+    pub fn new(stop: &Interrupt) -> Phases<'_> {
+        Phases { stop, shown: None }
+    }
+
+    /// So much is done of the phase with this label, of so much in all. Gives whether the work is to
+    /// go on.
+    pub fn at(&mut self, label: &str, unit: Unit, done: u64, all: u64) -> bool {
+        let shown = self.shown.take().filter(|(of, _)| of == label);
+        // The bar of the phase before is gone here.
+        let shown =
+            shown.unwrap_or_else(|| (label.to_owned(), Progress::new(label, unit, Some(all))));
+        shown.1.of(all);
+        shown.1.at(done);
+        self.shown = Some(shown);
+        !self.stop.requested()
+    }
+}
+
 fn template(unit: Unit, total_known: bool) -> String {
     match (unit, total_known) {
         (Unit::Bytes, true) => {
@@ -102,5 +131,22 @@ mod tests {
                 assert!(ProgressStyle::with_template(&template(unit, total_known)).is_ok());
             }
         }
+    }
+
+    #[test]
+    fn each_phase_has_a_bar_until_somebody_stops_the_work() {
+        let stop = Interrupt::default();
+        let mut phases = Phases::new(&stop);
+        let bar = |phases: &Phases<'_>| phases.shown.as_ref().unwrap().1.0.clone();
+        assert!(phases.at("reading", Unit::Bytes, 1, 5));
+        let first = bar(&phases);
+        assert!(phases.at("reading", Unit::Bytes, 2, 7));
+        assert_eq!((first.position(), first.length()), (2, Some(7)));
+        assert!(phases.at("writing", Unit::Bytes, 1, 9));
+        assert!(first.is_finished());
+        let second = bar(&phases);
+        assert_eq!((second.position(), second.length()), (1, Some(9)));
+        stop.request();
+        assert!(!phases.at("writing", Unit::Bytes, 2, 9));
     }
 }

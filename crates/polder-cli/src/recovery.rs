@@ -11,8 +11,8 @@ use crate::units::{bytes, plural};
 /// A recovery that reads less is over before anybody could look.
 const SHOWN_FROM_BYTES: u64 = 1 << 20;
 
-/// Watches a store being opened: a bar while its log is replayed, and a line that says what was
-/// recovered.
+/// Watches a store being opened: a bar while its log is replayed, and lines that say what was
+/// recovered and what may be lost.
 #[derive(Debug, Default)]
 pub struct Watch(Arc<OnceLock<Progress>>);
 
@@ -29,15 +29,29 @@ impl Watch {
         })
     }
 
-    /// The store is open: says what was recovered, if anything was.
+    /// The store is open: says what was recovered, if anything was, and whether the log may have been
+    /// longer.
     pub fn tell(&self, store: &Store) {
         if let Some(bar) = self.0.get() {
             bar.clear();
         }
-        if let Some(line) = line(&store.recovery(), store.is_read_only()) {
+        let recovery = store.recovery();
+        if let Some(line) = line(&recovery, store.is_read_only()) {
             note(&line);
         }
+        if let Some(found) = &recovery.cut_short {
+            note(&cut_short(found));
+        }
     }
+}
+
+/// What it means that this was found behind the end of the log.
+pub fn cut_short(found: &str) -> String {
+    format!(
+        "behind its last whole change the log has something that cannot be read ({found}): changes \
+         that the crash cut short, which nobody was promised; or, if the log was damaged afterwards, \
+         durable changes, which are lost"
+    )
 }
 
 fn line(recovery: &Recovery, read_only: bool) -> Option<String> {

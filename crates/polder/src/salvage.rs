@@ -105,7 +105,8 @@ pub struct SalvageReport {
     /// All that may be missing in the new store. Empty: nothing is, as far as anybody can know;
     /// only a page that lies in the place of a newer copy of itself cannot always be told.
     pub losses: Vec<Loss>,
-    /// Whether the salvage was stopped before it was done.
+    /// Whether the salvage was stopped before it was done. Keys and vectors of a collection may disagree
+    /// then, which a repair of the collection mends.
     pub stopped: bool,
 }
 
@@ -188,10 +189,13 @@ pub enum SalvagePhase {
     Scanning,
     /// Reading the log for the names of tables; counted in bytes.
     Names,
-    /// Writing the new store; counted in leaves and bytes of the log.
+    /// Writing tables to the new store; counted in bytes of leaves and of the log.
     Saving,
     /// Writing structures that are no tables to the new store; counted in pages.
     Structures,
+    /// Making keys, rows and vectors of collections agree; counted in those that were compared, and how
+    /// many there are is an estimate. (With the feature `vector`.)
+    Collections,
 }
 
 /// Why nothing could be saved, or not all.
@@ -279,7 +283,10 @@ pub fn salvage(
         let tell = &mut |done, all| progress(SalvagePhase::Structures, done, all);
         guests.save(&store, &of_spaces, &mut report, tell)?;
         #[cfg(feature = "vector")]
-        collections::repair(&store, &mut report)?;
+        if !report.stopped {
+            let tell = &mut |done, all| progress(SalvagePhase::Collections, done, all);
+            collections::repair(&store, &mut report, tell)?;
+        }
     }
     report.tables.sort_by(|a, b| a.name.cmp(&b.name));
     store.close()?;

@@ -8,8 +8,11 @@ use crate::args::CheckArgs;
 use crate::failure::Failure;
 use crate::opening::with_store_to_read;
 use crate::output::{self, Output};
-use crate::progress::{Progress, Unit};
+use crate::progress::{Phases, Unit};
 use crate::units::{bytes, plural};
+
+/// What a check counts.
+const PAGES: Unit = Unit::Things("pages");
 
 pub fn run(context: &Context, args: &CheckArgs) -> Result<(), Failure> {
     let (check, deep) = with_store_to_read(&args.store, |store| {
@@ -35,34 +38,22 @@ pub fn run(context: &Context, args: &CheckArgs) -> Result<(), Failure> {
 }
 
 fn look(context: &Context, store: &Store) -> Result<CheckReport, Failure> {
-    let progress = Progress::new("checking", Unit::Things("pages"), Some(0));
-    let report = store.check(&mut |done, all| {
-        progress.of(all);
-        progress.at(done);
-        !context.stop.requested()
-    });
+    let mut shown = Phases::new(&context.stop);
+    let report = store.check(&mut |done, all| shown.at("checking", PAGES, done, all));
+    drop(shown);
     context.stop.check()?;
     Ok(report?)
 }
 
 fn look_deep(context: &Context, store: &Store) -> Result<DeepReport, Failure> {
-    let mut shown: Option<(DeepPhase, Progress)> = None;
+    let mut shown = Phases::new(&context.stop);
     let report = store.check_deep(&mut |phase, done, all| {
-        if shown.as_ref().is_none_or(|(before, _)| *before != phase) {
-            // The bar before goes first.
-            drop(shown.take());
-            let (label, unit) = match phase {
-                DeepPhase::Log => ("reading the log", Unit::Bytes),
-                DeepPhase::Pages => ("reading pages", Unit::Things("pages")),
-                _ => ("checking", Unit::Things("pages")),
-            };
-            shown = Some((phase, Progress::new(label, unit, Some(all))));
-        }
-        if let Some((_, progress)) = &shown {
-            progress.of(all);
-            progress.at(done);
-        }
-        !context.stop.requested()
+        let (label, unit) = match phase {
+            DeepPhase::Log => ("reading the log", Unit::Bytes),
+            DeepPhase::Pages => ("reading pages", PAGES),
+            _ => ("checking", PAGES),
+        };
+        shown.at(label, unit, done, all)
     });
     drop(shown);
     context.stop.check()?;
@@ -72,7 +63,7 @@ fn look_deep(context: &Context, store: &Store) -> Result<DeepReport, Failure> {
 fn print(check: &CheckReport, deep: Option<&DeepReport>) -> Result<(), Failure> {
     let mut out = Output::new();
     for fault in &check.faults {
-        out.line(&line(fault))?;
+        out.line(&fault.to_string())?;
     }
     let sound = check.faults.is_empty() && deep.is_none_or(DeepReport::is_sound);
     let verdict = if sound { "sound: " } else { "" };
@@ -93,14 +84,6 @@ fn print(check: &CheckReport, deep: Option<&DeepReport>) -> Result<(), Failure> 
         out.line(&format!("not looked into, being no tables: {}", check.unregistered.join(", ")))?;
     }
     out.finish()
-}
-
-fn line(fault: &CheckFault) -> String {
-    let table = fault.table.as_ref().map(|name| format!("table {name}"));
-    let page = fault.page.as_ref().map(|page| format!("page {page}"));
-    let place: Vec<String> = table.into_iter().chain(page).collect();
-    let place = if place.is_empty() { "the store".to_owned() } else { place.join(", ") };
-    format!("{place}: {}", fault.what)
 }
 
 fn as_json(check: &CheckReport, deep: Option<&DeepReport>) -> Value {

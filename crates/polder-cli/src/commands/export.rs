@@ -1,4 +1,4 @@
-//! `polder export`: tables as text.
+//! `polder export`: tables as text. What is no table is left out, and the user is told.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
@@ -6,14 +6,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Instant;
 
-use polder::Table;
+use polder::{Store, Table};
 use serde_json::json;
 use tempfile::NamedTempFile;
 
 use super::Context;
 use crate::args::ExportArgs;
 use crate::exchange::{Tally, Writer};
-use crate::failure::Failure;
+use crate::failure::{Failure, note};
 use crate::opening::with_store_to_read;
 use crate::output;
 use crate::progress::{Progress, Unit};
@@ -22,16 +22,26 @@ use crate::units::{duration, plural};
 /// Ctrl-C is looked at, and the bar is moved, once in so many entries.
 const ENTRIES_A_STEP: u64 = 256;
 
+/// How the names of a collection's tables end (`docs/format.md`). They are of no use without its
+/// vectors, and keep a new collection of its name from being made.
+const OF_COLLECTIONS: [&str; 3] = ["keys", "rows", "pending"];
+
 pub fn run(context: &Context, args: &ExportArgs) -> Result<(), Failure> {
     let begun = Instant::now();
-    let (entries, tables) = with_store_to_read(&args.store, |store| {
-        let names = if args.tables.is_empty() { store.tables()? } else { args.tables.clone() };
+    let (entries, tables, left_out) = with_store_to_read(&args.store, |store| {
+        let (names, left_out) = match &args.tables[..] {
+            [] => all_tables(store)?,
+            named => (named.to_vec(), Vec::new()),
+        };
         // All of them are there, before anything is written.
         let tables = names.iter().map(|name| store.table(name)).collect::<Result<Vec<_>, _>>()?;
         let target = Target::open(&args.file).map_err(cannot_write(args))?;
         let entries = write(context, args, &tables, target)?;
-        Ok((entries, tables.len() as u64))
+        Ok((entries, tables.len() as u64, left_out))
     })?;
+    if !left_out.is_empty() {
+        note(&format!("not exported, being no tables: {}", left_out.join(", ")));
+    }
     let (file, time) = (args.file.display(), begun.elapsed());
     if is_standard_output(&args.file) {
         Ok(())
@@ -47,6 +57,24 @@ pub fn run(context: &Context, args: &ExportArgs) -> Result<(), Failure> {
         let tables = plural(tables, "table", "tables");
         output::print(&format!("{entries} of {tables} in {file}; {}", duration(time)))
     }
+}
+
+/// All tables but those of collections; and what else there is, which is not exported.
+fn all_tables(store: &Store) -> Result<(Vec<String>, Vec<String>), Failure> {
+    let (mut tables, collections) = (store.tables()?, store.collections()?);
+    let is_of_collection = |table: &String| {
+        let parts = table.rsplit_once('.');
+        parts.is_some_and(|(name, ending)| {
+            OF_COLLECTIONS.contains(&ending) && collections.iter().any(|of| of == name)
+        })
+    };
+    tables.retain(|table| !is_of_collection(table));
+    let others = store.structures()?.into_iter().map(|other| {
+        let is_collection = collections.contains(&other.name);
+        let what = if is_collection { "collection" } else { &*other.structure };
+        format!("{} ({what})", other.name)
+    });
+    Ok((tables, others.collect()))
 }
 
 /// Writes all tables; gives the number of entries.
@@ -76,12 +104,23 @@ fn write(
         out.end_table(name, tally).map_err(cannot_write(args))?;
     }
     out.end(tables.len() as u64).map_err(cannot_write(args))?;
-    out.finish().and_then(|target| target.keep(&args.file)).map_err(cannot_write(args))?;
+    out.finish().and_then(|target| target.keep(&args.file, sync)).map_err(cannot_write(args))?;
     Ok(done)
 }
 
 fn is_standard_output(file: &Path) -> bool {
     file == Path::new("-")
+}
+
+/// Where a file is, or will be.
+fn directory_of(file: &Path) -> &Path {
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
+}
+
+/// Makes the names in a directory durable.
+fn sync(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
 }
 
 fn cannot_write(args: &ExportArgs) -> impl FnOnce(io::Error) -> Failure {
@@ -110,20 +149,20 @@ impl Target {
         }
         // What the user's mask leaves of it.
         let permissions = Permissions::from_mode(0o666);
-        let beside = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let mut new = tempfile::Builder::new();
         new.prefix(".polder-export-").permissions(permissions);
-        Ok(Target::New(new.tempfile_in(beside.unwrap_or(Path::new(".")))?))
+        Ok(Target::New(new.tempfile_in(directory_of(path))?))
     }
 
-    /// All is written: the file takes its name when it is on the disk.
-    fn keep(self, path: &Path) -> io::Result<()> {
+    /// All is written: the file takes its name when it is on the disk, and then `sync` makes the
+    /// name durable in its directory.
+    fn keep(self, path: &Path, sync: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
         match self {
             Target::Stream(mut out) => out.flush(),
             Target::New(file) => {
                 file.as_file().sync_all()?;
                 file.persist(path)?;
-                Ok(())
+                sync(directory_of(path))
             }
         }
     }
@@ -142,5 +181,26 @@ impl Write for Target {
             Target::Stream(out) => out.flush(),
             Target::New(file) => file.flush(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_directory_is_synced_when_the_file_has_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("backup");
+        let mut target = Target::open(&file).unwrap();
+        target.write_all(b"all").unwrap();
+        let mut synced = Vec::new();
+        let sync = |directory: &Path| {
+            synced.push((directory.to_owned(), fs::read(&file)?));
+            sync(directory)
+        };
+        target.keep(&file, sync).unwrap();
+        assert_eq!(synced, [(dir.path().to_owned(), b"all".to_vec())]);
+        assert_eq!(directory_of(Path::new("backup")), Path::new("."));
     }
 }

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::tables;
 use crate::output::{Columns, Side};
+use crate::recovery::cut_short;
 use crate::units::{bytes, count, percent, plural};
 
 /// Figures for people.
@@ -35,6 +36,10 @@ pub fn page(figures: &Value) -> String {
     if left > 0 && figures["read_only"].as_bool().unwrap_or(false) {
         let left = plural(left, "change", "changes");
         row("", format!("the store was not closed: {left} in the log to be recovered"));
+    }
+    // Of a store that was opened here it was said then.
+    if let Some(found) = figures["recovery"]["cut_short"].as_str().filter(|_| is_live) {
+        row("", format!("when it was opened: {}", cut_short(found)));
     }
     row("memory budget", bytes(number("memory_budget_bytes")));
     let frames = bytes(number("frame_bytes"));

@@ -11,7 +11,7 @@ use crate::args::PrewarmArgs;
 use crate::failure::Failure;
 use crate::opening::{with_store, with_store_to_read};
 use crate::output;
-use crate::progress::{Progress, Unit};
+use crate::progress::{Phases, Unit};
 use crate::units::{bytes, plural};
 
 pub fn run(context: &Context, args: &PrewarmArgs) -> Result<(), Failure> {
@@ -57,15 +57,17 @@ pub fn run(context: &Context, args: &PrewarmArgs) -> Result<(), Failure> {
 }
 
 fn prewarm(context: &Context, store: &Store, tables: &[String]) -> Result<Prewarmed, Failure> {
+    let mut shown = Phases::new(&context.stop);
+    let mut at = |label: &str, done, all| shown.at(label, Unit::Things("pages"), done, all);
     if tables.is_empty() {
-        return Ok(store.prewarm(&mut shown(context, "loading the list"))?);
+        return Ok(store.prewarm(&mut |done, all| at("loading the list", done, all))?);
     }
     // All of them are there, before the first is loaded.
     let tables: Vec<_> = tables.iter().map(|name| store.table(name)).collect::<Result<_, _>>()?;
     let mut all = Prewarmed::default();
     for table in tables {
         let label = format!("loading {}", table.name());
-        let done = table.prewarm(&mut shown(context, &label))?;
+        let done = table.prewarm(&mut |done, all| at(&label, done, all))?;
         all.loaded += done.loaded;
         all.skipped += done.skipped;
         all.failed += done.failed;
@@ -75,17 +77,4 @@ fn prewarm(context: &Context, store: &Store, tables: &[String]) -> Result<Prewar
         }
     }
     Ok(all)
-}
-
-/// Shows how far it is, and says whether it goes on.
-fn shown<'c>(context: &'c Context, label: &str) -> impl FnMut(u64, u64) -> bool + use<'c> {
-    let label = label.to_owned();
-    let mut bar: Option<Progress> = None;
-    move |done, all| {
-        let bar =
-            bar.get_or_insert_with(|| Progress::new(&label, Unit::Things("pages"), Some(all)));
-        bar.of(all);
-        bar.at(done);
-        !context.stop.requested()
-    }
 }

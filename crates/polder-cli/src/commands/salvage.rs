@@ -10,7 +10,7 @@ use crate::args::SalvageArgs;
 use crate::failure::Failure;
 use crate::opening::with_structures;
 use crate::output::{self, Columns, Output, Side};
-use crate::progress::{Progress, Unit};
+use crate::progress::{Phases, Unit};
 use crate::text;
 use crate::units::{bytes, count, plural};
 
@@ -19,22 +19,10 @@ const NAMED: usize = 10;
 
 pub fn run(context: &Context, args: &SalvageArgs) -> Result<(), Failure> {
     let options = with_structures(Options::new(&args.new)).memory_budget(args.budget.as_u64());
-    let mut shown: Option<(SalvagePhase, Progress)> = None;
+    let mut shown = Phases::new(&context.stop);
     let report = salvage(&args.damaged, options, &mut |phase, done, all| {
-        if shown.as_ref().is_none_or(|(before, _)| *before != phase) {
-            // The bar before goes first.
-            drop(shown.take());
-            let (label, unit) = match phase {
-                SalvagePhase::Scanning => ("looking for pages", Unit::Things("pages")),
-                SalvagePhase::Names => ("looking for tables", Unit::Bytes),
-                _ => ("saving", Unit::Bytes),
-            };
-            shown = Some((phase, Progress::new(label, unit, Some(all))));
-        }
-        if let Some((_, progress)) = &shown {
-            progress.at(done);
-        }
-        !context.stop.requested()
+        let (label, unit) = shown_as(phase);
+        shown.at(label, unit, done, all)
     });
     drop(shown);
     let report = report?;
@@ -56,6 +44,19 @@ pub fn run(context: &Context, args: &SalvageArgs) -> Result<(), Failure> {
         plural(entries, "entry was", "entries were"),
         losses.join("; "),
     )))
+}
+
+/// What is said of a phase, and what it counts.
+fn shown_as(phase: SalvagePhase) -> (&'static str, Unit) {
+    match phase {
+        SalvagePhase::Scanning => ("looking for pages", Unit::Things("pages")),
+        SalvagePhase::Names => ("looking for tables", Unit::Bytes),
+        SalvagePhase::Structures => ("saving structures", Unit::Things("pages")),
+        SalvagePhase::Collections => {
+            ("comparing collections", Unit::Things("keys, rows and vectors"))
+        }
+        _ => ("saving tables", Unit::Bytes),
+    }
 }
 
 /// What may be missing, and where.
@@ -169,4 +170,28 @@ fn as_json(args: &SalvageArgs, report: &SalvageReport) -> Value {
         "losses": losses.collect::<Vec<_>>(),
         "interrupted": report.stopped,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the library documents it.
+    #[test]
+    fn each_phase_shows_what_it_counts() {
+        let units = [
+            (SalvagePhase::Scanning, Unit::Things("pages")),
+            (SalvagePhase::Names, Unit::Bytes),
+            (SalvagePhase::Saving, Unit::Bytes),
+            (SalvagePhase::Structures, Unit::Things("pages")),
+            (SalvagePhase::Collections, Unit::Things("keys, rows and vectors")),
+        ];
+        let shown = units.map(|(phase, unit)| {
+            let (label, shown) = shown_as(phase);
+            assert_eq!(shown, unit, "{phase:?}");
+            label
+        });
+        // A phase with the label of the one before would go on with its bar.
+        assert!(shown.windows(2).all(|two| two[0] != two[1]), "{shown:?}");
+    }
 }

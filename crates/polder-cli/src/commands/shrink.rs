@@ -8,7 +8,7 @@ use crate::args::StoreArgs;
 use crate::failure::Failure;
 use crate::opening::with_store;
 use crate::output;
-use crate::progress::{Progress, Unit};
+use crate::progress::{Phases, Unit};
 use crate::units::bytes;
 
 pub fn run(context: &Context, args: &StoreArgs) -> Result<(), Failure> {
@@ -23,34 +23,20 @@ pub fn run(context: &Context, args: &StoreArgs) -> Result<(), Failure> {
     }
 }
 
-/// Stopped by Ctrl-C the store is as small as it has become.
-fn shrink(context: &Context, store: &Store) -> Result<u64, Failure> {
+/// Makes the file shorter, and gives by how many bytes. Stopped by Ctrl-C the store is as small as it
+/// has become.
+pub fn shrink(context: &Context, store: &Store) -> Result<u64, Failure> {
     // A bar for each step of each table.
-    let mut shown: Option<(ShrinkStep, Option<String>, Progress)> = None;
+    let mut shown = Phases::new(&context.stop);
     let shorter = store.shrink_with(&mut |at| {
-        let is_shown = |(step, table, _): &(ShrinkStep, Option<String>, Progress)| {
-            *step == at.step && table.as_deref() == at.table
+        let what = match at.step {
+            ShrinkStep::Merging => "merging pages",
+            ShrinkStep::Moving => "moving pages",
+            _ => "cutting the file",
         };
-        if !shown.as_ref().is_some_and(is_shown) {
-            // The bar before goes first.
-            drop(shown.take());
-            let what = match at.step {
-                ShrinkStep::Merging => "merging pages",
-                ShrinkStep::Moving => "moving pages",
-                _ => "cutting the file",
-            };
-            let label = match at.table {
-                Some(table) => format!("{what} of {table}"),
-                None => what.to_owned(),
-            };
-            let bar = Progress::new(&label, Unit::Things("pages"), Some(at.all_pages));
-            shown = Some((at.step, at.table.map(str::to_owned), bar));
-        }
-        if let Some((_, _, bar)) = &shown {
-            bar.of(at.all_pages);
-            bar.at(at.done_pages);
-        }
-        !context.stop.requested()
+        let of = at.table.map(|table| format!(" of {table}")).unwrap_or_default();
+        let (done, all) = (at.done_pages, at.all_pages);
+        shown.at(&format!("{what}{of}"), Unit::Things("pages"), done, all)
     });
     drop(shown);
     context.stop.check()?;

@@ -68,6 +68,9 @@ fn structures_are_looked_into_and_saved() {
     }
     open.close().unwrap();
     assert!(store.polder("log", [""; 0]).ok().contains("image"));
+    let export = store.polder("export", ["-", "--format", "tsv"]);
+    let others = "hash (polder.hash), heap (polder.heap), near (polder.vectors)";
+    assert!(export.err.ends_with(&format!("being no tables: {others}\n")), "{export:?}");
     let said = salvage(&store, &["--json"]).json();
     let checked = store.polder("check", ["--deep", "--json"]).json();
     assert_eq!((&checked["sound"], &checked["unregistered"]), (&json!(true), &json!([])));
@@ -195,6 +198,46 @@ fn a_damaged_log_is_said_to_be() {
     assert_eq!(report["log_gaps"].as_array().unwrap().len(), 1, "{report}");
     assert!(run.fails(1).contains("changes in the log from LSN"));
     assert!(report["tables"][0]["entries"].as_u64().unwrap() > 0);
+}
+
+/// A store that crashed, and whose last sync is damaged in the log: nobody can tell that from a write
+/// that the crash cut short.
+#[test]
+fn a_log_that_may_have_been_longer_is_told() {
+    let store = Store::new();
+    let live = store.dir.path().join("live");
+    let open = polder::Store::open(Options::new(&live).memory_budget(8 << 20)).unwrap();
+    let table = open.create_table("t").unwrap();
+    (0..20_u8).for_each(|i| assert!(table.put([b'a' + i], "v").unwrap()));
+    for file in ["data", "log"] {
+        std::fs::copy(live.join(file), store.path().join(file)).unwrap();
+    }
+    open.close().unwrap();
+    let lines = json_lines(&store.polder("log", ["--json"]).ok());
+    let last = lines.iter().rfind(|line| line["operation"] == "insert").unwrap();
+    edit(&store, "log", |bytes| {
+        // The LSN stands in the header of the group.
+        let at = find(bytes, &last["lsn"].as_u64().unwrap().to_le_bytes());
+        bytes[at + 16] ^= 1;
+    });
+
+    let scan = store.polder("scan", ["t", "--keys-only"]);
+    let told = "behind its last whole change the log has something that cannot be read (";
+    let lines: Vec<&str> = scan.err.lines().collect();
+    assert_eq!(lines.len(), 2, "{scan:?}");
+    assert!(lines[0].starts_with("the store had not been closed; read "), "{scan:?}");
+    assert!(lines[1].starts_with(told) && lines[1].ends_with("which are lost"), "{scan:?}");
+    assert_eq!((scan.code, scan.out.lines().last()), (0, Some("s")));
+    let found = &store.polder("stat", ["--json"]).json()["recovery"];
+    assert!(lines[1].contains(&format!("({})", found["cut_short"].as_str().unwrap())), "{found}");
+    assert_eq!(found["superblock"], Value::Null);
+
+    // A program that has recovered the store is asked.
+    let open = polder::Store::open(Options::new(store.path())).unwrap();
+    let page = store.polder("stat", ["--live"]).ok();
+    assert!(page.contains(&format!("when it was opened: {told}")), "{page}");
+    open.close().unwrap();
+    assert_eq!(store.polder("check", [""; 0]).err, "", "it is told once");
 }
 
 #[test]

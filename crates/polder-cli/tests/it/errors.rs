@@ -198,7 +198,7 @@ fn a_changed_byte_is_found() {
     std::fs::write(&data, bytes).unwrap();
 
     let run = store.polder("check", [""; 0]);
-    assert!(run.out.contains("table t, page "), "{run:?}");
+    assert!(run.out.contains("table `t`, page "), "{run:?}");
     assert!(run.fails(1).contains("damaged"));
     let run = store.polder("check", ["--json"]);
     let report: serde_json::Value = serde_json::from_str(&run.out).unwrap();

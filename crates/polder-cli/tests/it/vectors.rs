@@ -244,6 +244,30 @@ fn columns_are_loaded_and_looked_for() {
     assert!(run.err.contains("rows.parquet, row 1 could not be inserted"), "{}", run.err);
 }
 
+/// Tables alone go out; and so the name of a collection is free where they come in.
+#[test]
+fn an_export_leaves_collections_out_and_says_so() {
+    let store = Store::new();
+    store.polder("put", ["near.else", "k", "v"]).ok();
+    store.polder("put", ["far.keys", "k", "v"]).ok();
+    vector(&store, "create", &["near", "--dimensions", "2"]).ok();
+    let rows = store.file("rows.jsonl", "[1, 2]\n").display().to_string();
+    vector(&store, "load", &["near", &rows]).ok();
+    let backup = store.dir.path().join("backup").display().to_string();
+    let export = store.polder("export", [&*backup, "--format", "jsonl"]);
+    assert_eq!(export.err, "not exported, being no tables: near (collection)\n");
+    assert!(export.ok().starts_with("2 entries of 2 tables in "));
+    let copy = Store::new();
+    let said = copy.polder("import", [&*backup, "--format", "jsonl", "--json"]).json();
+    assert_eq!(said["tables"], json!(["far.keys", "near.else"]));
+    vector(&copy, "create", &["near", "--dimensions", "2"]).ok();
+    vector(&copy, "load", &["near", &rows]).ok();
+    // A table that is named goes out, whatever it is.
+    let export = store.polder("export", ["-", "--format", "tsv", "--table", "near.keys"]);
+    assert_eq!(export.err, "");
+    assert!(export.ok().contains("\nnear.keys\t0\t"));
+}
+
 #[test]
 fn what_cannot_be_is_said() {
     let store = Store::new();

@@ -33,20 +33,19 @@ fn write(out: &mut String, about: &About<'_>, stats: &Stats) -> fmt::Result {
     let About { translation, read_only, recovery } = about;
     write!(out, r#"{{"version":{VERSION},"process":{}"#, std::process::id())?;
     write!(out, r#","translation":{},"read_only":{read_only}"#, Text(translation))?;
-    write!(
-        out,
-        r#","recovery":{{"log_bytes":{},"groups":{},"redone":{},"restored_pages":{}}}"#,
-        recovery.log_bytes, recovery.groups, recovery.redone, recovery.restored_pages,
-    )?;
+    let Recovery { log_bytes, groups, redone, restored_pages, cut_short, superblock } = recovery;
+    write!(out, r#","recovery":{{"log_bytes":{log_bytes},"groups":{groups},"redone":{redone}"#)?;
+    write!(out, r#","restored_pages":{restored_pages},"cut_short":"#)?;
+    text_or_null(out, cut_short.as_deref())?;
+    out.push_str(r#","superblock":"#);
+    text_or_null(out, superblock.as_deref())?;
+    out.push('}');
     for (name, number) in numbers(stats) {
         write!(out, r#","{name}":{number}"#)?;
     }
     write!(out, r#","device_way":{}"#, Text(stats.device_way.name()))?;
     out.push_str(r#","live_refused":"#);
-    match &stats.live_refused {
-        Some(why) => write!(out, "{}", Text(why))?,
-        None => out.push_str("null"),
-    }
+    text_or_null(out, stats.live_refused.as_deref())?;
     out.push_str(r#","miss_ratios":"#);
     match &stats.miss_ratios {
         Some(ratios) if cfg!(feature = "miss-ratios") => miss_ratios(out, ratios)?,
@@ -152,6 +151,13 @@ fn numbers(stats: &Stats) -> impl IntoIterator<Item = (&'static str, u64)> {
     )
 }
 
+fn text_or_null(out: &mut String, text: Option<&str>) -> fmt::Result {
+    match text {
+        Some(text) => write!(out, "{}", Text(text)),
+        None => out.write_str("null"),
+    }
+}
+
 /// A string in quotes.
 struct Text<'a>(&'a str);
 
@@ -171,11 +177,16 @@ impl fmt::Display for Text<'_> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
-    fn of(stats: &Stats) -> serde_json::Value {
-        let recovery = Recovery::default();
-        let about = About { translation: "array", read_only: false, recovery: &recovery };
+    fn of(stats: &Stats) -> Value {
+        of_recovered(&Recovery::default(), stats)
+    }
+
+    fn of_recovered(recovery: &Recovery, stats: &Stats) -> Value {
+        let about = About { translation: "array", read_only: false, recovery };
         serde_json::from_str(&document(&about, stats)).unwrap()
     }
 
@@ -194,6 +205,32 @@ mod tests {
         expected.sort_unstable();
         names.sort_unstable();
         assert_eq!(names, expected);
+    }
+
+    /// So has what was recovered.
+    #[test]
+    fn programs_get_all_of_a_recovery() {
+        let of =
+            |recovery: &Recovery| of_recovered(recovery, &Stats::default())["recovery"].clone();
+        let none = of(&Recovery::default());
+        assert_eq!((&none["cut_short"], &none["superblock"]), (&Value::Null, &Value::Null));
+        let recovery = Recovery {
+            log_bytes: 1,
+            groups: 2,
+            redone: 3,
+            restored_pages: 4,
+            cut_short: Some("a \"torn\" group".into()),
+            superblock: Some("a torn superblock".into()),
+        };
+        let expected = json!({
+            "log_bytes": 1,
+            "groups": 2,
+            "redone": 3,
+            "restored_pages": 4,
+            "cut_short": "a \"torn\" group",
+            "superblock": "a torn superblock",
+        });
+        assert_eq!(of(&recovery), expected);
     }
 
     #[test]
