@@ -245,8 +245,8 @@ pub enum StoreError {
         /// Its name.
         name: String,
     },
-    /// A table cannot have this name.
-    #[error("a table's name has 1 to 255 bytes, not {len}")]
+    /// A table, a structure or a collection cannot have this name.
+    #[error("a table's name has 1 to 255 bytes, and a collection's 1 to 247, not {len}")]
     TableName {
         /// Its length in bytes.
         len: usize,

@@ -76,6 +76,7 @@ use polder_structure::Structure;
 use polder_vector::{IndexOptions, NewIndex, VectorBuf, VectorError, VectorIndex, VectorStructure};
 
 use crate::any::dispatch;
+use crate::catalogue::MAX_TABLE_NAME_BYTES;
 use crate::durability::Durability;
 use crate::error::StoreError;
 use crate::handle::Store;
@@ -93,6 +94,8 @@ const KEYS: &str = "keys";
 const ROWS: &str = "rows";
 const PENDING: &str = "pending";
 const TABLES: [&str; 3] = [KEYS, ROWS, PENDING];
+/// Of the longest name the tables have names that tables may have.
+const MAX_NAME_BYTES: usize = MAX_TABLE_NAME_BYTES - ".pending".len();
 
 /// Vectors, each with a key and a payload: those nearest to any vector, and any one by its key. Cheap to
 /// clone; keeps the store open.
@@ -194,6 +197,9 @@ impl Store {
 
     fn create_collection_with(&self, name: &str, new: &NewIndex) -> Result<Collection, StoreError> {
         self.check_may_change()?;
+        if !(1..=MAX_NAME_BYTES).contains(&name.len()) {
+            return Err(StoreError::TableName { len: name.len() });
+        }
         let open = lock(&self.closer.labels);
         let tables = TABLES.map(|ending| table_name(name, ending));
         for table in &tables {

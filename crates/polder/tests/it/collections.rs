@@ -657,6 +657,14 @@ fn names_are_taken_and_free_again(index: Index) {
     let table = store.collection("mine.rows").unwrap_err();
     assert!(matches!(table, StoreError::OtherStructure { .. }), "{table}");
     assert_eq!(store.collections().unwrap(), ["cut", NAME]);
+    // As long as names can be.
+    for len in [0, 248, 255, 256] {
+        let refused = store.create_collection(&"n".repeat(len), of).unwrap_err();
+        assert!(matches!(refused, StoreError::TableName { len: of } if of == len), "{refused}");
+    }
+    let longest = "n".repeat(247);
+    store.create_collection(&longest, of).unwrap();
+    store.drop_collection(&longest).unwrap();
     // A drop that was cut off goes on.
     store.drop_table("cut.pending").unwrap();
     assert_eq!(store.collections().unwrap(), [NAME]);
