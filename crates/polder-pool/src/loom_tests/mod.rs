@@ -12,6 +12,7 @@ mod duty;
 mod flights;
 mod groups;
 mod loans;
+mod migrations;
 mod pending;
 mod slices;
 mod swizzle;
