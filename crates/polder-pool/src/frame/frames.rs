@@ -86,13 +86,23 @@ impl Frames {
     /// Asks for memory of the node for each frame of a partition, where one is named. (Metadata, and
     /// what translations keep by frame, stay as they are: runs of frames have runs there, which their
     /// own threads are mostly the first to write.)
-    pub(crate) fn settle(&self, nodes: impl Iterator<Item = Option<NodeId>>, ends: &[u32]) {
+    ///
+    /// # Errors
+    /// A node of which the kernel gives no memory. The partitions behind it are not settled then.
+    pub(crate) fn settle(
+        &self,
+        nodes: impl Iterator<Item = Option<NodeId>>,
+        ends: &[u32],
+    ) -> Result<(), PoolError> {
         let mut from = 0;
         for (node, end) in nodes.zip(ends) {
             let to = (*end as usize + 1) << self.size.shift();
-            node.iter().for_each(|node| self.bytes.prefer_node(from, to - from, *node));
+            if let Some(node) = node {
+                self.bytes.prefer_node(from, to - from, node)?;
+            }
             from = to;
         }
+        Ok(())
     }
 
     pub(crate) fn count(&self) -> u32 {

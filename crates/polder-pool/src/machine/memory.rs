@@ -115,13 +115,26 @@ impl Mapping {
         let _ = self.advise(0, self.len, libc::MADV_NOHUGEPAGE);
     }
 
-    /// Asks for memory of this node. Where the kernel does not want to, it comes from where the
-    /// thread runs that first writes to it.
-    pub(crate) fn prefer_node(&self, offset: usize, len: usize, node: NodeId) {
+    /// Asks for memory of this node. Where the kernel refuses, it comes from where the thread runs that
+    /// first writes to it.
+    ///
+    /// # Errors
+    /// [`PoolError::Tiers`] with what the kernel says; a container may forbid the call.
+    pub(crate) fn prefer_node(
+        &self,
+        offset: usize,
+        len: usize,
+        node: NodeId,
+    ) -> Result<(), PoolError> {
         debug_assert!(offset + len <= self.len);
         // SAFETY: the range lies in our own mapping, and ends where pages of the kernel do, as
         // offset and length are multiples of them.
-        let _ = unsafe { policy::prefer(self.base.add(offset), len, node) };
+        let asked = unsafe { policy::prefer(self.base.add(offset), len, node) };
+        asked.map_err(|error| PoolError::Tiers {
+            what: format!(
+                "the kernel gives no memory of {node} ({error}): name no node, or permit `mbind`"
+            ),
+        })
     }
 
     /// Has the kernel back the first `len` bytes with memory now.
@@ -224,6 +237,14 @@ unsafe fn give_back_together(runs: &[libc::iovec]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whoever names a node hears that there is no memory of it.
+    #[test]
+    fn a_node_that_the_kernel_refuses_is_told_of() {
+        let range = Mapping::new("test", kernel_page_bytes(), kernel_page_bytes()).unwrap();
+        let refused = range.prefer_node(0, range.len(), NodeId::new(1000)).unwrap_err();
+        assert!(refused.to_string().contains("no memory of node 1000 ("), "{refused}");
+    }
 
     #[test]
     fn runs_are_given_back_together() {

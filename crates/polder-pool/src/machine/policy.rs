@@ -98,7 +98,7 @@ fn ask(
 
 /// Has the memory that is first written from now on come from this node, and from another when that
 /// is full. (If the memory were bound to the node, a process that writes to it would be killed
-/// then.)
+/// then.) A kernel without nodes has the first one alone.
 ///
 /// # Safety
 /// The range consists of whole kernel pages of a mapping of ours.
@@ -107,7 +107,9 @@ pub(crate) unsafe fn prefer(at: NonNull<u8>, len: usize, node: NodeId) -> io::Re
     let (at, nodes) = (at.as_ptr(), mask.0.as_ptr());
     // SAFETY: the mask is as long as is said; the range is the caller's, and keeps its content.
     let done = unsafe { libc::syscall(libc::SYS_mbind, at, len, mode, nodes, NodeMask::BITS, 0) };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let error = io::Error::last_os_error();
+    let is_only_one = node.get() == 0 && error.raw_os_error() == Some(libc::ENOSYS);
+    if done == 0 || is_only_one { Ok(()) } else { Err(error) }
 }
 
 /// The node on which the calling thread was running a moment ago, if the kernel says so.

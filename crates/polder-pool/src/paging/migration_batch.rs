@@ -23,7 +23,7 @@ use std::time::Instant;
 use polder_format::PageNo;
 
 use crate::latch::{Exclusive, FrameId, StateWord};
-use crate::machine::Moved;
+use crate::machine::{Moved, kernel_page_bytes};
 use crate::paging::migrate::Stays;
 use crate::paging::pages_of::PagesOf;
 use crate::shared::{Shared, SpaceCore};
@@ -153,10 +153,14 @@ impl<'p, T: Translation> MigrationBatch<'p, T> {
                 self.done.moved += 1;
                 continue;
             }
-            if outcome == Moved::Refused
-                && let Some(tiers) = self.shared.core.frames.tiers()
-            {
-                tiers.note_refusal(self.target);
+            if let Some(tiers) = self.shared.core.frames.tiers() {
+                if outcome == Moved::Refused {
+                    tiers.note_refusal(self.target);
+                }
+                // Of several kernel pages some may have moved.
+                if self.shared.core.page_size().bytes() > kernel_page_bytes() {
+                    tiers.note_elsewhere(one.from);
+                }
             }
             self.done.stay.push((one.from, outcome));
             self.put_back(one);
@@ -212,6 +216,8 @@ impl<T: Translation> Drop for MigrationBatch<'_, T> {
 #[cfg(all(test, feature = "tiers"))]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use polder_format::PageSize;
+
     use super::*;
     use crate::machine::check_may_move;
     use crate::replacement::ReplacementKind;
@@ -225,6 +231,13 @@ mod tests {
 
     /// A pool whose tiers are both on the first node, and pages in its first tier, each with its number.
     fn pool(batch: u32) -> (tempfile::TempDir, Pool<Vm>, Space<Vm>, Vec<PageNo>) {
+        pool_of_pages(PageSize::MIN, batch)
+    }
+
+    fn pool_of_pages(
+        page_size: PageSize,
+        batch: u32,
+    ) -> (tempfile::TempDir, Pool<Vm>, Space<Vm>, Vec<PageNo>) {
         let tiers = TierConfig {
             first_node: Some(0),
             slower: vec![Tier::new(SECOND_BYTES).on_node(0)],
@@ -233,7 +246,8 @@ mod tests {
         };
         // What came first goes first.
         let replacement = ReplacementKind::Lru;
-        let (dir, pool) = pool_of::<Vm>(PoolConfig { tiers, replacement, ..config(8 << 20) });
+        let config = PoolConfig { tiers, replacement, page_size, ..config(8 << 20) };
+        let (dir, pool) = pool_of::<Vm>(config);
         let space = pool.create_space().unwrap();
         let pages: Vec<_> = (0..PAGES).map(|_| create(&space)).collect();
         for (number, page) in pages.iter().enumerate() {
@@ -312,16 +326,22 @@ mod tests {
         if is_forbidden() {
             return;
         }
-        for why in [Moved::Stays, Moved::Refused] {
-            let (_dir, pool, space, pages) = pool(512);
+        for (why, parts) in [(Moved::Stays, 1), (Moved::Refused, 1), (Moved::Stays, 2)] {
+            let page_size = PageSize::new((parts * PageSize::MIN.bytes()) as u32).unwrap();
+            let (_dir, pool, space, pages) = pool_of_pages(page_size, 512);
             let (before, quarter) = (free(&pool), PAGES as usize / 4);
-            pool.shared().translation.refuse_to_move(4, why);
+            pool.shared().translation.refuse_to_move(4 * parts, why);
             let Done { moved, mut stay } = migrate(&space, &pages, 1);
             assert_eq!((moved, in_second(&space, &pages)), (3 * quarter, 3 * quarter));
             assert_eq!(free(&pool), [before[0] + moved, before[1] - moved]);
             stay.reverse();
             let fourth = pages.iter().step_by(4).map(|at| (frame_of(&space, *at), why));
             assert_eq!(stay, fourth.collect::<Vec<_>>());
+            // Of each page that stays the second part has moved, if there is one.
+            let mut in_part = space.shared().core.frames.tiers().unwrap().take_elsewhere();
+            in_part.reverse();
+            let frames = stay.iter().map(|(frame, _)| *frame).filter(|_| parts > 1);
+            assert_eq!(in_part, frames.collect::<Vec<_>>());
             // KERNEL-2
             let all = PagesOf::new(space.shared());
             let again =

@@ -403,7 +403,7 @@ mod real_nodes {
             return;
         }
         let range = Mapping::new("test", free + (32 << 20), HUGE_PAGE_BYTES).unwrap();
-        range.prefer_node(0, range.len(), small);
+        range.prefer_node(0, range.len(), small).unwrap();
         let pages = (0..range.len()).step_by(kernel_page_bytes());
         let nodes: HashMap<NodeId, usize> = pages.fold(HashMap::new(), |mut nodes, offset| {
             // SAFETY: within the range, which only this test uses.

@@ -103,13 +103,14 @@ impl<T: Translation> Pool<T> {
                 let nodes = if is_memory { nodes } else { Nodes::one() };
                 let (nodes, ends) = nodes.cut(free_frames, config.page_size);
                 if ends.len() > 1 {
-                    frames.settle(nodes.ids().map(Some), &ends);
+                    // Nobody has asked for it: without it all is as it was.
+                    let _ = frames.settle(nodes.ids().map(Some), &ends);
                 }
                 (nodes, ends)
             }
             false => {
                 if is_memory {
-                    frames.settle(tier_nodes.iter().copied(), &tier_ends);
+                    frames.settle(tier_nodes.iter().copied(), &tier_ends)?;
                 }
                 (Nodes::one(), tier_ends)
             }

@@ -67,7 +67,9 @@ impl Arena {
             true => pages.prefer_huge_pages(),
             false => pages.prefer_small_pages(),
         }
-        node.into_iter().for_each(|node| pages.prefer_node(0, pages.len(), node));
+        if let Some(node) = node {
+            pages.prefer_node(0, pages.len(), node)?;
+        }
         let words = Mapping::new("state words", words, OS_PAGE_BYTES)?;
         let touched = bytes.div_ceil(HUGE_PAGE_BYTES * 64);
         let touched = (0..touched).map(|_| AtomicU64::new(0)).collect();

@@ -48,7 +48,7 @@ impl Placer {
     }
 
     /// Has the kernel move the memory of pages to this node. Gives what became of each: a page that
-    /// has moved in part stays.
+    /// has moved in part stays, and what has moved of it is to be moved back.
     ///
     /// # Safety
     /// They are pages of ours.
