@@ -54,6 +54,7 @@ use crate::page::LinkRef;
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, View};
 use crate::sync::lock;
+use crate::thread::Counter;
 use crate::translation::Translation;
 
 /// A page that is lent. Whoever has it ends the loan ([`Shared::end_loan`]).
@@ -103,6 +104,7 @@ impl<T: Translation> View<'_, T> {
             if found.word.is_marked() {
                 shared.core.access(AccessHint::Normal, found.cell, found.word);
             }
+            shared.core.counters.add(Counter::PagesRead, 1);
             return Ok(loan);
         }
         let is_crowded = meta.has_most_loans();

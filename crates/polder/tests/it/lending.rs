@@ -63,6 +63,20 @@ fn all_ways() -> impl Iterator<Item = (TranslationKind, ReadMode)> {
     TranslationKind::ALL.iter().flat_map(modes)
 }
 
+/// Each page that is lent is one that was read.
+#[test]
+fn what_is_lent_is_counted_as_read() {
+    let store = disk().open(quick("simulated")).unwrap();
+    let table = store.create_table("t").unwrap();
+    table.put("key", [7; 40_000]).unwrap();
+    let before = store.stats();
+    let value = table.get_ref("key").unwrap().unwrap();
+    let after = store.stats();
+    assert_eq!((value.len(), after.faults), (40_000, before.faults));
+    // Ten pages of 4096 bytes, and the way there.
+    assert!((11..15).contains(&(after.hits - before.hits)), "{}", after.hits - before.hits);
+}
+
 #[test]
 fn what_is_lent_stays_as_it_is() {
     for (kind, read_mode) in all_ways() {
