@@ -112,6 +112,24 @@ impl<'s, T: Translation> Walk<'s, T> {
         }
     }
 
+    /// Sees these pages, one after the other. `progress` is as for [`Walk::run`].
+    pub fn each(
+        &mut self,
+        pages: impl IntoIterator<Item = PageNo>,
+        progress: &mut dyn FnMut(u64) -> bool,
+        mut see: impl FnMut(&mut Self, PageNo, PageRef<'_>),
+    ) {
+        for number in pages {
+            if !progress(self.report.pages) {
+                self.report.stopped = true;
+                return;
+            }
+            if let Some(copy) = self.visit(number) {
+                see(self, number, copy.page());
+            }
+        }
+    }
+
     /// A copy of a page. `None`, and a fault, if the page was seen before or cannot be read.
     pub fn visit(&mut self, page: PageNo) -> Option<PageBuf> {
         if !self.seen.insert(page) {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use polder_format::{Lsn, PageId, PageKind, PageNo, PageSize, header_at};
+use polder_format::{Lsn, PageId, PageKind, PageNo, header_at};
 use polder_pool::bytes::{PageBuf, PageRef};
 use polder_pool::{Attempt, Exclusive, Optimistic, PoolError, Restart, Swip};
 
@@ -43,8 +43,7 @@ pub fn lsn_of(page: PageRef<'_>) -> Lsn {
 
 /// A copy of the page that nobody else sees.
 pub fn copy_of(page: PageRef<'_>) -> PageBuf {
-    let size = PageSize::new(page.size() as u32).expect("a page was made with a PageSize");
-    let mut copy = PageBuf::new(size);
+    let mut copy = PageBuf::new(page.page_size());
     copy.copy_from(page);
     copy
 }

@@ -126,14 +126,6 @@ fn check_pages<T: Translation>(
         });
         return walk.finish();
     }
-    for number in space.used_pages()? {
-        if !progress(walk.report.pages) {
-            walk.report.stopped = true;
-            break;
-        }
-        if let Some(copy) = walk.visit(number) {
-            see(&mut walk, number, copy.page());
-        }
-    }
+    walk.each(space.used_pages()?, progress, |walk, number, page| _ = see(walk, number, page));
     walk.finish()
 }

@@ -9,6 +9,7 @@ use std::ops::Bound;
 
 use polder_pool::Translation;
 
+use crate::bounds::{begin_of, end_of, is_empty};
 use crate::descent::{Course, Target};
 use crate::error::TreeError;
 use crate::node::NodeRef;
@@ -24,20 +25,13 @@ impl<T: Translation> Tree<T> {
         if is_empty(lower, upper) {
             return Ok(0);
         }
-        let (limit, behind) = match upper {
-            Bound::Unbounded => (None, true),
-            Bound::Included(key) => (Some(key), true),
-            Bound::Excluded(key) => (Some(key), false),
-        };
+        let (limit, behind) = end_of(upper);
         let end = |leaf: NodeRef<'_>| limit.map_or(leaf.count(), |key| edge(leaf, key, behind));
-        let (target, from) = match lower {
-            Bound::Unbounded => (Target::First, None),
-            Bound::Included(key) => (Target::Key(key), Some((key, false))),
-            Bound::Excluded(key) => (Target::Key(key), Some((key, true))),
-        };
+        let (from, past) = begin_of(lower);
+        let target = from.map_or(Target::First, Target::Key);
         let (mut walk, mut seen) = (Walk::default(), 0);
         walk.begin(self, target, |leaf| {
-            let begin = from.map_or(0, |(key, behind)| edge(leaf, key, behind));
+            let begin = from.map_or(0, |key| edge(leaf, key, past));
             seen = end(leaf).saturating_sub(begin);
         })?;
         let (mut count, course) = (seen as u64, Course::Up(limit));
@@ -61,16 +55,6 @@ impl<T: Translation> Tree<T> {
             })?;
             count += seen as u64;
         }
-    }
-}
-
-/// Bounds between which no key is.
-fn is_empty(lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
-    match (lower, upper) {
-        (Bound::Included(lower), Bound::Included(upper)) => lower > upper,
-        (Bound::Included(lower) | Bound::Excluded(lower), Bound::Excluded(upper))
-        | (Bound::Excluded(lower), Bound::Included(upper)) => lower >= upper,
-        _ => false,
     }
 }
 

@@ -23,6 +23,7 @@
 //! | `cursor.rs`, `cursor/` | going through in order |
 //! | `walk.rs`, `siblings.rs` | from one leaf to the next; what lies ahead |
 //! | `ahead.rs` | how far ahead a scan has pages loaded |
+//! | `bounds.rs` | where ranges of keys begin and end |
 //! | `count.rs` | counting entries without copying them |
 //! | `batch.rs` | changing many keys as one |
 //! | `bulk.rs` | loading sorted input |
@@ -39,6 +40,7 @@
 
 mod ahead;
 mod batch;
+mod bounds;
 mod bulk;
 mod check;
 mod compact;

@@ -229,15 +229,8 @@ fn check_without_first<T: Translation>(
     if walk.report.faults.is_empty() {
         return Err(error.into());
     }
-    for number in space.used_pages()?.into_iter().filter(|number| *number != root()) {
-        if !progress(walk.report.pages) {
-            walk.report.stopped = true;
-            break;
-        }
-        if let Some(copy) = walk.visit(number) {
-            walk.note(number, verify(copy.page()));
-        }
-    }
+    let others = space.used_pages()?.into_iter().filter(|number| *number != root());
+    walk.each(others, progress, |walk, number, page| walk.note(number, verify(page)));
     walk.finish()
 }
 

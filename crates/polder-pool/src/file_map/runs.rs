@@ -45,7 +45,7 @@ impl Runs {
 
     /// Whether a number from `from` up to below `to` is there.
     pub(crate) fn any_within(&self, from: u64, to: u64) -> bool {
-        self.0.range(..to).next_back().is_some_and(|(start, len)| start + len > from)
+        self.last_end_within(from, to).is_some()
     }
 
     /// The end of the last run that has a number from `from` up to below `to`.

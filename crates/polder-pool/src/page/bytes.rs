@@ -158,6 +158,11 @@ impl<'a> PageRef<'a> {
         self.mask + 1
     }
 
+    /// The size as one that pages can have.
+    pub fn page_size(self) -> PageSize {
+        PageSize::new(self.size() as u32).expect("a page was made with a PageSize")
+    }
+
     #[inline(always)]
     fn at(self, offset: usize) -> *mut u8 {
         // SAFETY: the masked offset lies in the page (BYTES-2).

@@ -67,7 +67,7 @@ impl<T: Translation> Shared<T> {
         if m >= self.count_maps(space, &mut lock(&space.alloc))? {
             return Ok(false);
         }
-        Ok(self.find_free(space, self.alloc_map(m)?, bit)? != Some(bit))
+        Ok(self.find_free(space, self.alloc_map(m)?, bit, 1)? != Some(bit))
     }
 
     /// How many pages of the space are in use, allocation maps included.
@@ -183,7 +183,7 @@ impl<T: Translation> Shared<T> {
             }
             let map = self.alloc_map(m)?;
             let from = state.lowest.saturating_sub(map.get());
-            let Some(bit) = self.reserve_free(space, map, from)? else { continue };
+            let Some(bit) = self.reserve_free(space, map, from, 1)? else { continue };
             let page = PageNo::new(map.get() + bit).ok_or(TOO_MANY_PAGES)?;
             if page >= limit {
                 lock(&space.reserved).remove(page.get(), 1);
@@ -243,48 +243,29 @@ impl<T: Translation> Shared<T> {
             return Ok(None);
         }
         let map = self.alloc_map(m)?;
-        let mut from = state.lowest.saturating_sub(map.get());
-        loop {
-            let Some(bit) = self.find_free_run(space, map, from, count)? else { return Ok(None) };
-            let (first, end) = (map.get() + bit, map.get() + bit + count);
-            if end > limit.get() {
-                return Ok(None);
-            }
-            {
-                let mut reserved = lock(&space.reserved);
-                if let Some(end) = reserved.last_end_within(first, end) {
-                    from = end - map.get();
-                    continue;
-                }
-                reserved.insert(first, count);
-            }
-            // As in `reserve_free`.
-            let found = self.find_free_run(space, map, bit, count);
-            let is_free = matches!(found, Ok(Some(free)) if free == bit);
-            let pages: Vec<_> = (first..end).filter_map(PageNo::new).collect();
-            let schedule = &self.core.map.schedule;
-            let same =
-                |a: &PageNo, b: &PageNo| schedule.of_page(*a).index == schedule.of_page(*b).index;
-            let outcome = found.and_then(|_| {
-                let mut extents = pages.chunk_by(same).filter(|_| is_free);
-                extents.try_for_each(|of_one| {
-                    self.ensure_extent(space, &mut state, of_one[0]).map(|_| ())
-                })
-            });
-            if is_free && outcome.is_ok() {
-                if first == state.lowest {
-                    state.lowest = end;
-                }
-                return Ok(Some(pages));
-            }
+        let from = state.lowest.saturating_sub(map.get());
+        let Some(bit) = self.reserve_free(space, map, from, count)? else { return Ok(None) };
+        let (first, end) = (map.get() + bit, map.get() + bit + count);
+        let pages: Vec<_> = (first..end).filter_map(PageNo::new).collect();
+        let schedule = &self.core.map.schedule;
+        let same =
+            |a: &PageNo, b: &PageNo| schedule.of_page(*a).index == schedule.of_page(*b).index;
+        // Beyond the limit it needs none.
+        let mut extents = pages.chunk_by(same).filter(|_| end <= limit.get());
+        let ensured = extents
+            .try_for_each(|of_one| self.ensure_extent(space, &mut state, of_one[0]).map(drop));
+        if ensured.is_err() || end > limit.get() {
             lock(&space.reserved).remove(first, count);
-            outcome?;
-            from = bit + 1;
+            return ensured.map(|()| None);
         }
+        if first == state.lowest {
+            state.lowest = end;
+        }
+        Ok(Some(pages))
     }
 
     /// The first of so many bits from `from` on that are all zero.
-    fn find_free_run(
+    fn find_free(
         &self,
         space: &SpaceCore<T>,
         map: PageNo,
@@ -315,30 +296,33 @@ impl<T: Translation> Shared<T> {
         })
     }
 
-    /// Reserves the first page from bit `from` of a map on that is neither in use nor reserved.
+    /// Reserves so many pages in a row, the first ones from bit `from` of a map on that are neither in use
+    /// nor reserved.
     fn reserve_free(
         &self,
         space: &SpaceCore<T>,
         map: PageNo,
         mut from: u64,
+        count: u64,
     ) -> Result<Option<u64>, PoolError> {
         loop {
-            let Some(bit) = self.find_free(space, map, from)? else { return Ok(None) };
+            let Some(bit) = self.find_free(space, map, from, count)? else { return Ok(None) };
+            let (first, end) = (map.get() + bit, map.get() + bit + count);
             {
                 let mut reserved = lock(&space.reserved);
-                if let Some(end) = reserved.end_of_run(map.get() + bit) {
+                if let Some(end) = reserved.last_end_within(first, end) {
                     from = end - map.get();
                     continue;
                 }
-                reserved.insert(map.get() + bit, 1);
+                reserved.insert(first, count);
             }
-            // The thread that had it reserved may have linked it since the bit was read: the bit
+            // A thread that had one reserved may have linked it since the bits were read: the bit
             // is set before the reservation ends.
-            let found = self.find_free(space, map, bit);
+            let found = self.find_free(space, map, bit, count);
             if matches!(found, Ok(Some(free)) if free == bit) {
                 return Ok(Some(bit));
             }
-            lock(&space.reserved).remove(map.get() + bit, 1);
+            lock(&space.reserved).remove(first, count);
             found?;
             from = bit + 1;
         }
@@ -382,35 +366,6 @@ impl<T: Translation> Shared<T> {
             state.lowest = state.lowest.min(page.get());
         }
         self.core.map.freed.add();
-    }
-
-    /// The first bit from `from` on that is zero.
-    fn find_free(
-        &self,
-        space: &SpaceCore<T>,
-        map: PageNo,
-        from: u64,
-    ) -> Result<Option<u64>, PoolError> {
-        let id = PageId::new(space.id, map);
-        let view = self.view(space);
-        view.run(AccessHint::Normal, |attempt| {
-            let guard = view.follow(attempt, LinkRef::Id(id), None)?;
-            let page = guard.page();
-            let bits = (page.size() - ALLOC_MAP_BITS_AT) as u64 * 8;
-            let mut found = None;
-            for word in from / 64..bits / 64 {
-                let mut free = !page.u64(ALLOC_MAP_BITS_AT + 8 * word as usize);
-                if word == from / 64 {
-                    free &= u64::MAX << (from % 64);
-                }
-                if free != 0 {
-                    found = Some(word * 64 + u64::from(free.trailing_zeros()));
-                    break;
-                }
-            }
-            guard.validate()?;
-            Ok(found)
-        })
     }
 
     /// Makes the `m`th allocation map. Its predecessor tells of it last, so that an error leaves

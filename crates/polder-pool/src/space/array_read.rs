@@ -257,7 +257,8 @@ pub(super) struct ArrayPage {
     first: u64,
 }
 
-fn file_page(place: PhysicalPageNo) -> PageId {
+/// The id of the page of a map that lies at a physical page number.
+pub(super) fn file_page(place: PhysicalPageNo) -> PageId {
     PageId::new(SpaceId::FILE, PageNo::new(place.get()).unwrap_or(PageNo::MAX))
 }
 

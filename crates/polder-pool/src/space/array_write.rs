@@ -7,7 +7,7 @@ use polder_format::{
 };
 
 use super::MAX_HEIGHT;
-use super::array_read::Way;
+use super::array_read::{Way, file_page};
 use crate::error::PoolError;
 use crate::file_map::PagedArray;
 use crate::latch::{NewPage, Restart};
@@ -99,9 +99,8 @@ impl<T: Translation> Shared<T> {
         let child = self.new_array_page(0)?;
         let mut change = self.change(full_page_image_bytes(2, self.core.page_size()))?;
         self.view(&self.file).run(AccessHint::Normal, |attempt| {
-            let root = PageNo::new(array.root().get()).unwrap_or(PageNo::MAX);
-            let root = PageId::new(SpaceId::FILE, root);
-            let root = self.view(&self.file).follow(attempt, LinkRef::Id(root), None)?;
+            let root = LinkRef::Id(file_page(array.root()));
+            let root = self.view(&self.file).follow(attempt, root, None)?;
             let mut root = attempt.upgrade(root)?;
             let mut lower = child.latch()?;
             let size = root.page().size();
@@ -152,8 +151,7 @@ impl<T: Translation> Shared<T> {
     ) -> Result<(), PoolError> {
         for place in places {
             let mut change = self.change(PATCH_BYTES)?;
-            let page = PageNo::new(place.get()).unwrap_or(PageNo::MAX);
-            change.push(PageId::new(SpaceId::FILE, page), &Operation::Freed);
+            change.push(file_page(place), &Operation::Freed);
             change.commit(&mut []);
         }
         Ok(())
@@ -161,7 +159,7 @@ impl<T: Translation> Shared<T> {
 
     /// Frees the physical page of an array page that nothing refers to.
     pub(super) fn free_array_page(&self, place: PhysicalPageNo) {
-        let page = PageNo::new(place.get()).unwrap_or(PageNo::MAX);
+        let page = file_page(place).page();
         if let Some(held) = self.latch_resident(&self.file, page) {
             self.discard(&self.file, held);
         }

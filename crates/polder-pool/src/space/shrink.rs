@@ -38,6 +38,7 @@ use std::sync::{Arc, Mutex};
 use polder_format::log::Operation;
 use polder_format::{Extent, PageId, PageNo, PhysicalPageNo, SpaceId, header_at};
 
+use super::array_read::file_page;
 use super::extents::pages_of;
 use crate::device::bounce::Bounce;
 use crate::device::gate::Moving;
@@ -305,7 +306,7 @@ impl<T: Translation> Shared<T> {
         bounce: &mut Bounce,
     ) -> Result<(), PoolError> {
         let size = self.core.page_size();
-        let page = array_page(place);
+        let page = file_page(place);
         // SAFETY: the bounce buffer has room for COPY_BYTES, and is ours until the batch is
         // complete.
         let buffer = unsafe { Buffer::new(bounce.base(), pages << size.shift()) };
@@ -367,8 +368,8 @@ impl<T: Translation> Shared<T> {
         if still != Some(parent) {
             return Ok(false);
         }
-        let old = array_page(from);
-        let new = self.copy_array_page(old, array_page(to).page())?;
+        let old = file_page(from);
+        let new = self.copy_array_page(old, file_page(to).page())?;
         // What leads to the page and that it is gone change as one: behind this nothing may fail.
         let mut change = self.change(2 * PATCH_BYTES)?;
         let _directory =
@@ -436,16 +437,11 @@ impl<T: Translation> Shared<T> {
         };
         let view = self.view(&self.file);
         let page = view.run(AccessHint::Normal, |attempt| {
-            let page = view.follow(attempt, LinkRef::Id(array_page(parent)), None)?;
+            let page = view.follow(attempt, LinkRef::Id(file_page(parent)), None)?;
             attempt.upgrade(page)
         })?;
         Ok(Some((page, at)))
     }
-}
-
-/// The id of the page of a map that lies at a physical page number.
-fn array_page(place: PhysicalPageNo) -> PageId {
-    PageId::new(SpaceId::FILE, PageNo::new(place.get()).unwrap_or(PageNo::MAX))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use polder_structure::page::{broken, id};
 
 use super::Entry;
 use super::memory::{Lent, Memory};
+use crate::bounds::{begin_of, end_of};
 use crate::descent::{Course, Target};
 use crate::error::TreeError;
 use crate::node::{NodeRef, Value};
@@ -252,11 +253,7 @@ impl Place {
         tree: &Tree<T>,
         upper: Bound<&[u8]>,
     ) -> Result<bool, TreeError> {
-        let (limit, behind) = match upper {
-            Bound::Unbounded => (None, true),
-            Bound::Included(key) => (Some(key), true),
-            Bound::Excluded(key) => (Some(key), false),
-        };
+        let (limit, behind) = end_of(upper);
         let course = Course::Up(limit);
         loop {
             let Memory { leaf, walk, .. } = &*self.memory;
@@ -286,11 +283,7 @@ impl Place {
         tree: &Tree<T>,
         lower: Bound<&[u8]>,
     ) -> Result<bool, TreeError> {
-        let (limit, behind) = match lower {
-            Bound::Unbounded => (None, false),
-            Bound::Included(key) => (Some(key), false),
-            Bound::Excluded(key) => (Some(key), true),
-        };
+        let (limit, behind) = begin_of(lower);
         let course = Course::Down(limit);
         loop {
             let Memory { leaf, walk, .. } = &*self.memory;

@@ -19,6 +19,7 @@ use polder_pool::{Optimistic, Restart, Translation};
 use polder_structure::many::{Jobs, Read, each};
 
 use super::{KEPT_ANSWERS, KEPT_BYTES, ManyError};
+use crate::bounds::end_of;
 use crate::cursor::Place;
 use crate::descent::TreePages;
 use crate::error::TreeError;
@@ -154,11 +155,7 @@ impl<T: Translation> Walks<'_, '_, T> {
             return Part::Broken;
         }
         let skips = is_there && matches!(self.from(walk), Bound::Excluded(_));
-        let (limit, behind) = match self.ranges[walk.range].1 {
-            Bound::Unbounded => (None, true),
-            Bound::Included(key) => (Some(key), true),
-            Bound::Excluded(key) => (Some(key), false),
-        };
+        let (limit, behind) = end_of(self.ranges[walk.range].1);
         let (end, goes_on) = match limit.map(|key| (key, node.compare_to_fences(key))) {
             None | Some((_, Ordering::Greater)) => (node.count(), node.has_upper()),
             Some((_, Ordering::Less)) => (0, false),

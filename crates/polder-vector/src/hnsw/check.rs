@@ -34,30 +34,24 @@ impl<T: Translation> HnswIndex<T> {
         let mut there = HashSet::new();
         // Pages in chains, and the one behind each; where the chains begin.
         let (mut chained, mut chains) = (HashMap::new(), Vec::new());
-        for number in self.space.used_pages()? {
-            if !progress(walk.report.pages) {
-                walk.report.stopped = true;
-                break;
-            }
-            let Some(copy) = walk.visit(number) else { continue };
-            let page = copy.page();
+        walk.each(self.space.used_pages()?, progress, |walk, number, page| {
             if number == root() {
                 let is_one = page.u8(header_at::KIND) == PageKind::HNSW_META.0;
                 walk.note(number, if is_one { Ok(()) } else { Err("the index has no first page") });
                 walk.note(number, meta::options(page).map(drop));
                 entry = meta::entry(page);
                 chains.extend((0..=HIGHEST).map(|level| (level, meta::chain(page, level))));
-                continue;
+                return;
             }
             let nodes = NodePage::new(page);
             if !nodes.is_of(&self.core.layout) {
                 walk.fault(number, "this is no page of a vector index");
-                continue;
+                return;
             }
             let seen = nodes.verify_whole();
             walk.note(number, seen);
             if seen.is_err() {
-                continue;
+                return;
             }
             levels.insert(number, nodes.level());
             chained.extend(nodes.chained().map(|next| (number, next)));
@@ -78,7 +72,7 @@ impl<T: Translation> HnswIndex<T> {
                     }
                 }
             }
-        }
+        });
         if !walk.report.stopped {
             for (page, (from, slot, level)) in led_to {
                 let found = levels.get(&page);

@@ -7,7 +7,7 @@
 //! * `HNSW-4` The entry is a node; there is none while the index is empty. It is of a high level: of the
 //!   highest, until that is removed. No place becomes free whose node is the entry.
 
-use polder_format::{PAGE_HEADER_BYTES, PageNo, PageSize};
+use polder_format::{PAGE_HEADER_BYTES, PageNo};
 use polder_pool::bytes::{PageMut, PageRef};
 use polder_structure::page::{ensure, page_no};
 
@@ -50,8 +50,7 @@ pub(crate) fn options(page: PageRef<'_>) -> Result<HnswOptions, &'static str> {
         links: page.u8(at::LINKS).into(),
         insert_width: page.u32(at::WIDTH) as usize,
     };
-    let size = PageSize::new(page.size() as u32).expect("a page was made with a PageSize");
-    ensure(options.layout(size).is_ok(), "the options of an index are not allowed")?;
+    ensure(options.layout(page.page_size()).is_ok(), "the options of an index are not allowed")?;
     Ok(options)
 }
 

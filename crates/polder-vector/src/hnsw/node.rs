@@ -329,8 +329,7 @@ impl<'a> NodePage<'a> {
         let page = self.page;
         let level = page.u8(at::LEVEL);
         ensure(level <= HIGHEST, "nodes are on a level that there is not")?;
-        let size = PageSize::new(page.size() as u32).expect("a page was made with a PageSize");
-        let layout = self.options()?.layout(size);
+        let layout = self.options()?.layout(page.page_size());
         let layout = layout.map_err(|_| "nodes are of an index that there cannot be")?;
         ensure(page.u64(at::FORM) == layout.form, "nodes are not what their page says")?;
         let fits = layout.node_bytes(level) <= page.size() - at::NODES;

@@ -227,8 +227,7 @@ impl<'a> EntriesPage<'a> {
 
     /// What every page of entries must be, whichever its index is. Gives its layout.
     pub(super) fn verify(self) -> Result<Layout, &'static str> {
-        let size = PageSize::new(self.page.size() as u32).expect("a page was made with a PageSize");
-        let layouts = Layouts::new(&self.options()?, size);
+        let layouts = Layouts::new(&self.options()?, self.page.page_size());
         let layouts = layouts.map_err(|_| "entries are of an index that there cannot be")?;
         let of_kind = [layouts.vectors, layouts.centroids];
         let layout = of_kind.into_iter().find(|layout| self.is_of(layout));

@@ -4,7 +4,7 @@
 //!   header, 32 | element 1 | metric 1 | - 2 | dimensions 4 | lists 4 | - 4 | centroids 8 |
 //! ```
 
-use polder_format::{PAGE_HEADER_BYTES, PageNo, PageSize};
+use polder_format::{PAGE_HEADER_BYTES, PageNo};
 use polder_pool::bytes::{PageMut, PageRef};
 use polder_structure::page::{ensure, page_no};
 
@@ -32,8 +32,10 @@ pub(super) fn options(page: PageRef<'_>) -> Result<IvfOptions, &'static str> {
         shape: VectorShape::in_page(element, metric, page.u32(at::DIMENSIONS))?,
         lists: page.u32(at::LISTS) as usize,
     };
-    let size = PageSize::new(page.size() as u32).expect("a page was made with a PageSize");
-    ensure(Layouts::new(&options, size).is_ok(), "the options of an index are not allowed")?;
+    ensure(
+        Layouts::new(&options, page.page_size()).is_ok(),
+        "the options of an index are not allowed",
+    )?;
     Ok(options)
 }
 

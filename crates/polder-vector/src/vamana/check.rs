@@ -56,18 +56,13 @@ impl<T: Translation> VamanaIndex<T> {
     pub fn check(&self, progress: &mut dyn FnMut(u64) -> bool) -> Result<Report, PoolError> {
         let mut walk = Walk::new(&self.space);
         let mut seen = Seen::default();
-        for number in self.space.used_pages()? {
-            if !progress(walk.report.pages) {
-                walk.report.stopped = true;
-                break;
-            }
-            let Some(copy) = walk.visit(number) else { continue };
+        walk.each(self.space.used_pages()?, progress, |walk, number, page| {
             let found = match number == root() {
-                true => seen.see_meta(&self.core.options, copy.page()),
-                false => seen.see(&self.core.layout, number, copy.page()),
+                true => seen.see_meta(&self.core.options, page),
+                false => seen.see(&self.core.layout, number, page),
             };
             walk.note(number, found);
-        }
+        });
         if !walk.report.stopped {
             let mut faults = Vec::new();
             seen.compare(&self.core.layout, &mut faults);

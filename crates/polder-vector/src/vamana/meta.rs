@@ -27,7 +27,7 @@
 
 use std::ops::Range;
 
-use polder_format::{PAGE_HEADER_BYTES, PageNo, PageSize};
+use polder_format::{PAGE_HEADER_BYTES, PageNo};
 use polder_pool::bytes::{PageMut, PageRef};
 use polder_structure::page::{ensure, page_no};
 
@@ -107,8 +107,7 @@ pub(super) fn options(page: PageRef<'_>) -> Result<VamanaOptions, &'static str> 
         insert_width: page.u32(at::WIDTH) as usize,
         code_bits: page.u8(at::BITS).into(),
     };
-    let size = PageSize::new(page.size() as u32).expect("a page was made with a PageSize");
-    ensure(options.layout(size).is_ok(), "the options of an index are not allowed")?;
+    ensure(options.layout(page.page_size()).is_ok(), "the options of an index are not allowed")?;
     let scale = f32::from_bits(page.u32(at::SCALE));
     let reach = scale * f32::from(i8::MAX);
     ensure(reach.is_finite(), "the centre of an index is no point")?;

@@ -19,7 +19,7 @@
 //! * `VAMANA-4` All pages of codes are a list, in the order in which they were made: the first page of the
 //!   index leads to the newest one, and each to the one before it.
 
-use polder_format::{PAGE_HEADER_BYTES, PageNo, PageSize, header_at};
+use polder_format::{PAGE_HEADER_BYTES, PageNo, header_at};
 use polder_pool::bytes::{PageMut, PageRef};
 use polder_structure::page::{ensure, page_no};
 
@@ -154,8 +154,7 @@ impl<'a> SlotPage<'a> {
     /// What every page of this kind must be, whichever its index is.
     pub(super) fn verify(self, kind: Kind) -> Result<Layout, &'static str> {
         let page = self.page;
-        let size = PageSize::new(page.size() as u32).expect("a page was made with a PageSize");
-        let layout = self.options()?.layout(size);
+        let layout = self.options()?.layout(page.page_size());
         let layout = layout.map_err(|_| "places are of an index that there cannot be")?;
         ensure(page.u64(at::FORM) == layout.form, "places are not what their page says")?;
         let used = self.used();
