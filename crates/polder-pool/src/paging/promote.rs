@@ -100,7 +100,12 @@ impl<T: Translation> Shared<T> {
 
     /// Whether a page that we hold may lie elsewhere when we let it go.
     fn may_move(&self, page: &Exclusive<'_>) -> bool {
-        self.check_may_move(page.frame(), page.held()).is_ok()
+        let meta = page.meta();
+        let moves_dirty = !self.core.frames.moves.is_sweep_under_way();
+        !meta.is_pinned()
+            && !meta.is_being_written()
+            && self.core.latches.has_no_holders(page.frame())
+            && (moves_dirty || !meta.is_dirty(page.held()))
     }
 
     /// P3: moves the page in this frame to a free one, and gives us the frame.
