@@ -177,7 +177,9 @@ impl<T: Translation> Batch<'_, T> {
     /// What a search has found.
     fn answer(&mut self, one: &One<'_>) {
         let found = one.walk.nearest_of(self.search);
-        self.answers.push((one.number, Answer { found, is_exhaustive: false }));
+        // It begins nowhere where there are no vectors.
+        let is_exhaustive = one.walk.expanded().is_empty();
+        self.answers.push((one.number, Answer { found, is_exhaustive }));
     }
 }
 

@@ -420,9 +420,10 @@ fn threads_that_replace_the_same_keys_never_part_rows_from_vectors(index: Index)
 fn searches_find_what_matches(index: Index) {
     let store = disk().open(options().durability(Durability::None)).unwrap();
     let docs = create(&store, index);
-    let count = 400;
+    let (count, query) = (400, vector(12345));
+    let nothing = docs.search(&query, &Query::new(10).width(400)).unwrap();
+    assert_eq!((nothing.hits.len(), nothing.is_exhaustive), (0, true));
     fill(&docs, 0..count);
-    let query = vector(12345);
     let mut nearest: Vec<(f32, u64)> =
         (0..count).map(|number| (distance(query, vector(number)), number)).collect();
     nearest.sort_by(|a, b| a.0.total_cmp(&b.0));
