@@ -34,8 +34,6 @@ mod translations;
 use args::{Cli, Command, CompareArgs, RestartArgs, RunArgs, StoreArgs, TpccArgs};
 use resolve::{check_device_size, check_options, resolve, resolve_tpcc};
 
-/// The engine of a single run, where none is named and it is there.
-const DEFAULT_ENGINE: &str = "polder:array";
 /// Seconds in which the device is measured beside something.
 const DEVICE_SECONDS: f64 = 2.0;
 /// The arguments that name engines.
@@ -130,13 +128,13 @@ fn execute(command: Command, engines: &[EngineKind]) -> Result<(), BenchError> {
 
 /// One engine, one round, in this process.
 fn single(bench: Bench, args: &RunArgs, engines: &[EngineKind]) -> Result<(), BenchError> {
-    let named = engine_of(args.engine.as_deref(), engines, &args.common.store)?;
+    let named = named(engines, &args.engine, &args.common.store)?;
     check_device_size(&args.common, &[named])?;
     run_one(named, &args.common.store, |dir| resolve(bench, named, args.seconds, &args.common, dir))
 }
 
 fn tpcc(args: &TpccArgs, engines: &[EngineKind]) -> Result<(), BenchError> {
-    let named = engine_of(args.engine.as_deref(), engines, &args.store)?;
+    let named = named(engines, &args.engine, &args.store)?;
     run_one(named, &args.store, |dir| {
         resolve_tpcc(named, (args.seconds, args.seconds), &args.tpcc, &args.store, dir)
     })
@@ -144,7 +142,7 @@ fn tpcc(args: &TpccArgs, engines: &[EngineKind]) -> Result<(), BenchError> {
 
 fn restart(args: &RestartArgs, engines: &[EngineKind]) -> Result<(), BenchError> {
     let (common, store) = (&args.run.common, &args.run.common.store);
-    let named = engine_of(args.run.engine.as_deref(), engines, store)?;
+    let named = named(engines, &args.run.engine, store)?;
     let Some(translation) = engine::translation_of(named.kind.name) else {
         return Err(BenchError::Options(format!("{named} is not Polder: restart is for Polder")));
     };
@@ -199,23 +197,7 @@ fn restart(args: &RestartArgs, engines: &[EngineKind]) -> Result<(), BenchError>
         &tell,
     )?;
     spinner.finish_and_clear();
-    print(&if store.json { to_json(&result)? } else { result.table().trim_end().to_owned() })?;
-    record(store.record.as_ref(), || result.table())
-}
-
-/// The engine of a single run.
-fn engine_of(
-    name: Option<&str>,
-    engines: &[EngineKind],
-    args: &StoreArgs,
-) -> Result<Named, BenchError> {
-    let default = || engines.iter().find(|engine| engine.name == DEFAULT_ENGINE);
-    let name = match (name, default().or(engines.first())) {
-        (Some(name), _) => name,
-        (None, Some(kind)) => kind.name,
-        (None, None) => return Err(BenchError::Options("there are no engines".to_owned())),
-    };
-    named(engines, name, args)
+    show(&result, &result.table(), store)
 }
 
 fn run_one(
@@ -227,8 +209,7 @@ fn run_one(
     let plan = plan(dir.path())?;
     check_counters(plan.counters);
     let result = one_round(named, &plan)?;
-    show(&result, args.json)?;
-    record(args.record.as_ref(), || result.table())
+    show(&result, &result.table(), args)
 }
 
 fn one_round(named: Named, plan: &Plan) -> Result<RunResult, BenchError> {
@@ -271,11 +252,10 @@ fn compare(args: &CompareArgs, engines: &[EngineKind]) -> Result<(), BenchError>
     check_device_size(&args.common, &all)?;
     check_counters(store.counters);
     let contest = Contest { plans, rounds: args.rounds as usize, program: own_program()? };
-    let json = store.json;
-    let mut report = |result: &RunResult| if json { show(result, true) } else { Ok(()) };
+    let mut report =
+        |result: &RunResult| if store.json { print(&to_json(result)?) } else { Ok(()) };
     let comparison = contest.run(&interrupt, &mut report)?;
-    print(&if json { to_json(&comparison)? } else { comparison.table().trim_end().to_owned() })?;
-    record(store.record.as_ref(), || comparison.table())
+    show(&comparison, &comparison.table(), store)
 }
 
 /// Leaves what was printed, or would be for people, in a document of results, if that is wanted.
@@ -317,8 +297,10 @@ fn check_counters(wanted: bool) {
     }
 }
 
-fn show(result: &RunResult, json: bool) -> Result<(), BenchError> {
-    if json { print(&to_json(result)?) } else { print(result.table().trim_end()) }
+/// Prints a result, or its table, which also goes into a document of results if that is wanted.
+fn show(result: &impl serde::Serialize, table: &str, args: &StoreArgs) -> Result<(), BenchError> {
+    if args.json { print(&to_json(result)?) } else { print(table.trim_end()) }?;
+    record(args.record.as_ref(), || table.to_owned())
 }
 
 fn to_json(value: &impl serde::Serialize) -> Result<String, BenchError> {

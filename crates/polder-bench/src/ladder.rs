@@ -96,11 +96,8 @@ impl Ladder {
             failures: Vec::new(),
             skipped: Vec::new(),
         };
-        let mut kept = out.keep(&results);
-        if let Err(error) = kept {
-            out.give_up();
-            return Err(error);
-        }
+        out.keep(&results).inspect_err(|_| out.give_up())?;
+        let mut kept = Ok(());
         let turns = |part: &&Part| self.terms.rounds as usize * self.sides_of(part).len();
         let bar = progress::bar(self.parts.iter().map(turns).sum());
         for (done, part) in (1..).zip(&self.parts) {

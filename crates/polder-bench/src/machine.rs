@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::size::{parse_bytes, show_bytes};
+use crate::usage;
 
 /// A machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -25,17 +26,13 @@ impl Machine {
     /// This one.
     pub(crate) fn here() -> Machine {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let field = |text: &str, label: &str| -> String {
-            let line = text.lines().find(|line| line.starts_with(label));
-            let value = line.and_then(|line| line.split_once(':'));
-            value.map_or_else(String::new, |(_, value)| value.trim().to_owned())
-        };
-        let memory = field(&read("/proc/meminfo"), "MemTotal");
-        let kib: u64 = memory.trim_end_matches(" kB").parse().unwrap_or(0);
+        let processors = read("/proc/cpuinfo");
+        let processor = processors.lines().find_map(|line| line.strip_prefix("model name\t:"));
+        let memory_kib = usage::number(&read("/proc/meminfo"), "MemTotal:");
         Machine {
-            processor: field(&read("/proc/cpuinfo"), "model name"),
+            processor: processor.unwrap_or_default().trim().to_owned(),
             cores: std::thread::available_parallelism().map_or(0, |cores| cores.get()),
-            memory_bytes: kib * 1024,
+            memory_bytes: memory_kib.unwrap_or(0) * 1024,
             cache_bytes: largest_cache(Path::new("/sys/devices/system/cpu/cpu0/cache")),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             huge_pages: read("/sys/kernel/mm/transparent_hugepage/enabled").trim().to_owned(),

@@ -14,7 +14,6 @@ use polder_pool::replacement::ReplacementKind;
 use strum::VariantArray;
 
 use crate::error::BenchError;
-use crate::interrupt::Interrupt;
 
 mod curve;
 mod exact;
@@ -29,11 +28,12 @@ mod zipf;
 
 pub(crate) use formats::Format;
 pub(crate) use mixed::Mixed;
-pub(crate) use report::{Replayed, Table};
+pub(crate) use report::{Replayed, table};
+pub(crate) use trace::MOST_REQUESTS;
 pub(crate) use zipf::{Paper, Zipfian};
 
 use exact::Order;
-use trace::{MOST_REQUESTS, Trace};
+use trace::Trace;
 
 /// What to replay, and on which policies.
 #[derive(Debug, Clone)]
@@ -71,6 +71,8 @@ enum Player {
     Policy(ReplacementKind),
     Reference(Order),
     Optimum,
+    /// LRU, as the pool's sampler would tell of it.
+    Sampled,
 }
 
 impl Player {
@@ -79,26 +81,23 @@ impl Player {
             Player::Policy(kind) => kind.to_string(),
             Player::Reference(order) => order.to_string(),
             Player::Optimum => "optimum".to_owned(),
+            Player::Sampled => "sampled LRU".to_owned(),
         }
     }
 }
 
 /// Hits and writes among the requests that count.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    pub(crate) requests: u64,
-    pub(crate) hits: u64,
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    requests: u64,
+    hits: u64,
     /// Hits of which the policy heard, as the page bore the mark. References hear of none.
-    pub(crate) heard: u64,
+    heard: u64,
     /// Pages that had been changed when they went: what goes to the device.
-    pub(crate) writes: u64,
+    writes: u64,
+    /// The mean error of a sampled curve.
+    curve_error: Option<f64>,
 }
-
-/// What the pool's sampler would tell of LRU is called so.
-const SAMPLED: &str = "sampled LRU";
-
-/// Requests between two looks at whether somebody wants to stop.
-const STRETCH: usize = 1 << 16;
 
 impl Replay {
     /// Refuses what could only fail after a part of it has run.
@@ -107,46 +106,53 @@ impl Replay {
         policies: Vec<ReplacementKind>,
         sizes: Vec<CacheSize>,
     ) -> Result<Replay, BenchError> {
-        let refused = |why: &str| BenchError::Options(format!("{}: {why}", source.name()));
         let in_bytes = |size: &CacheSize| matches!(size, CacheSize::Bytes(_));
         if sizes.iter().any(in_bytes) && !source.has_sizes() {
-            return Err(refused("its pages have no sizes: use --frames, not --bytes"));
-        }
-        if source.requests().is_some_and(|requests| requests > MOST_REQUESTS) {
-            return Err(refused(&format!("a trace has at most {MOST_REQUESTS} requests")));
+            let why = "its pages have no sizes: use --frames, not --bytes";
+            return Err(BenchError::Options(format!("{}: {why}", source.name())));
         }
         Ok(Replay { source, policies, sizes })
     }
 
-    /// Runs all policies, and the references beside them, at all sizes; each row is handed to
-    /// `report` as it comes.
+    /// Runs all policies, and the references beside them, at all sizes; the rows of a size are handed
+    /// to `report`, with the name of the trace and the size, when all of them are there.
     pub(crate) fn run(
         &self,
-        interrupt: &Interrupt,
         spinner: &ProgressBar,
-        report: &mut dyn FnMut(&Replayed) -> Result<(), BenchError>,
+        mut report: impl FnMut(&str, &[Replayed]) -> Result<(), BenchError>,
     ) -> Result<(), BenchError> {
         spinner.set_message(format!("{}: reading", self.source.name()));
-        let trace = self.source.trace(interrupt)?;
+        let trace = self.source.trace()?;
         for &size in &self.sizes {
+            let title = format!("{}, {}", self.source.name(), size.show());
+            let (frames, bytes) = match size {
+                CacheSize::Frames(frames) => (Some(frames), None),
+                CacheSize::Bytes(bytes) => (None, Some(bytes)),
+            };
+            let mut rows = Vec::new();
             for player in self.players(size) {
-                let name = player.name();
-                spinner.set_message(format!("{}: {name} at {}", self.source.name(), size.show()));
+                let policy = player.name();
+                spinner.set_message(format!("{title}: {policy}"));
                 let begun = Instant::now();
-                let tally = play(player, &trace, size, interrupt)?;
-                let ns = begun.elapsed().as_nanos() as f64 / trace.requests.len().max(1) as f64;
-                let paper = self.source.paper_percent(&name, size);
-                report(&Replayed::new(&self.source.name(), &name, size, tally, ns, paper))?;
+                let tally = play(player, &trace, size)?;
+                let ns = begun.elapsed().as_nanos() as f64;
+                rows.push(Replayed {
+                    trace: self.source.name(),
+                    paper_percent: self.source.paper_percent(&policy, size),
+                    policy,
+                    frames,
+                    bytes,
+                    requests: tally.requests,
+                    hits: tally.hits,
+                    hit_percent: 100.0 * tally.hits as f64 / tally.requests.max(1) as f64,
+                    misses: tally.requests - tally.hits,
+                    writes: tally.writes,
+                    heard: tally.heard,
+                    ns_per_request: ns / trace.requests.len().max(1) as f64,
+                    curve_error: tally.curve_error,
+                });
             }
-            if let CacheSize::Frames(frames) = size {
-                spinner.set_message(format!("{}: sampled at {}", self.source.name(), size.show()));
-                let begun = Instant::now();
-                let Some((tally, error)) = curve::run(&trace, frames, interrupt)? else { continue };
-                let ns = begun.elapsed().as_nanos() as f64 / trace.requests.len().max(1) as f64;
-                let name = self.source.name();
-                let row = Replayed::new(&name, SAMPLED, size, tally, ns, None);
-                report(&Replayed { curve_error: Some(error), ..row })?;
-            }
+            report(&title, &rows)?;
         }
         Ok(())
     }
@@ -155,9 +161,14 @@ impl Replay {
     fn players(&self, size: CacheSize) -> Vec<Player> {
         let policies = self.policies.iter().map(|&kind| Player::Policy(kind));
         let references = Order::VARIANTS.iter().copied().map(Player::Reference);
-        let with_frames = matches!(size, CacheSize::Frames(_));
-        let policies = policies.filter(|_| with_frames);
-        policies.chain(references).chain([Player::Optimum]).collect()
+        let references = references.chain([Player::Optimum]);
+        match size {
+            CacheSize::Bytes(_) => references.collect(),
+            CacheSize::Frames(frames) => {
+                let sampled = curve::has_sample(frames).then_some(Player::Sampled);
+                policies.chain(references).chain(sampled).collect()
+            }
+        }
     }
 }
 
@@ -187,26 +198,12 @@ impl Source {
         matches!(self, Source::File(path, said) if Format::has_sizes(*said, path))
     }
 
-    /// How many requests it has, where that is known before it is there.
-    fn requests(&self) -> Option<u64> {
-        match self {
-            Source::File(..) => None,
-            Source::Zipfian(zipfian) => Some(zipfian.requests),
-            Source::Paper(paper) => Some(paper.requests),
-            Source::Mixed(mixed) => Some(mixed.requests),
-        }
-    }
-
-    fn trace(&self, interrupt: &Interrupt) -> Result<Trace, BenchError> {
-        let trace = match self {
-            Source::File(path, said) => formats::read(path, *said, interrupt),
-            Source::Zipfian(zipfian) => zipfian.trace(interrupt),
-            Source::Paper(paper) => paper.trace(interrupt),
-            Source::Mixed(mixed) => mixed.trace(interrupt),
-        };
-        trace.map_err(|error| match error {
-            BenchError::Options(why) => BenchError::Options(format!("{}: {why}", self.name())),
-            other => other,
+    fn trace(&self) -> Result<Trace, BenchError> {
+        Ok(match self {
+            Source::File(path, said) => formats::read(path, *said)?,
+            Source::Zipfian(zipfian) => zipfian.trace(),
+            Source::Paper(paper) => paper.trace(),
+            Source::Mixed(mixed) => mixed.trace(),
         })
     }
 
@@ -239,22 +236,16 @@ impl CacheSize {
 }
 
 /// One player through the whole trace.
-fn play(
-    player: Player,
-    trace: &Trace,
-    size: CacheSize,
-    interrupt: &Interrupt,
-) -> Result<Tally, BenchError> {
+fn play(player: Player, trace: &Trace, size: CacheSize) -> Result<Tally, BenchError> {
     let room = trace.room(size);
     match (player, size) {
-        (Player::Policy(kind), CacheSize::Frames(count)) => {
-            frames::run(kind, trace, count, interrupt)
+        (Player::Policy(kind), CacheSize::Frames(frames)) => frames::run(kind, trace, frames),
+        (Player::Sampled, CacheSize::Frames(frames)) => curve::run(trace, frames),
+        (Player::Reference(order), _) => exact::run(order, trace, &room),
+        (Player::Optimum, _) => optimum::run(trace, &room),
+        (Player::Policy(_) | Player::Sampled, CacheSize::Bytes(_)) => {
+            Err(BenchError::Options(format!("{} knows frames, not bytes", player.name())))
         }
-        (Player::Policy(kind), CacheSize::Bytes(_)) => {
-            Err(BenchError::Options(format!("{kind} knows frames, not bytes")))
-        }
-        (Player::Reference(order), _) => exact::run(order, trace, &room, interrupt),
-        (Player::Optimum, _) => optimum::run(trace, &room, interrupt),
     }
 }
 

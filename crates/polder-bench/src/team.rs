@@ -4,7 +4,6 @@
 //! the end of the last. What the system counts is read while all wait to begin, and after the last
 //! has ended.
 
-use std::fs;
 use std::sync::{OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,7 +14,7 @@ use crate::counters::{Counters, Counts};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 use crate::meter::Stop;
-use crate::usage::cpu_seconds;
+use crate::usage::{cpu_seconds, shootdowns};
 
 /// How often the thread that waits for the end of the time looks for another reason to stop.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
@@ -147,27 +146,4 @@ fn wait(limit: Duration, stop: &Stop<'_>) {
         thread::sleep(left.min(PATIENCE));
     }
     stop.set();
-}
-
-/// TLB shootdowns of all processors since the system began.
-fn shootdowns() -> Option<u64> {
-    sum_of_line(&fs::read_to_string("/proc/interrupts").ok()?, "TLB:")
-}
-
-/// The sum of the numbers behind a label.
-fn sum_of_line(text: &str, label: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.trim_start().strip_prefix(label))?;
-    Some(line.split_whitespace().map_while(|word| word.parse::<u64>().ok()).sum())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn interrupts_are_summed_over_processors() {
-        let text = "  0: 5 6 IO\n TLB:   10   32   TLB shootdowns\n";
-        assert_eq!(sum_of_line(text, "TLB:"), Some(42));
-        assert_eq!(sum_of_line(text, "RES:"), None);
-    }
 }

@@ -35,10 +35,10 @@ impl Usage {
     pub(crate) fn now() -> Usage {
         // Some containers hide the file; then nothing is counted.
         let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
-        let written_bytes = field(&io, "write_bytes:");
+        let written_bytes = number(&io, "write_bytes:");
         Usage {
             cpu_s: cpu_seconds(),
-            device_reads: field(&io, "read_bytes:").unwrap_or(0) / DEVICE_PAGE_BYTES,
+            device_reads: number(&io, "read_bytes:").unwrap_or(0) / DEVICE_PAGE_BYTES,
             device_writes: written_bytes.unwrap_or(0) / DEVICE_PAGE_BYTES,
             written_bytes,
         }
@@ -48,7 +48,7 @@ impl Usage {
 /// The largest resident set that the process ever had, in bytes.
 pub(crate) fn peak_rss_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    Some(field(&status, "VmHWM:")? * 1024)
+    Some(number(&status, "VmHWM:")? * 1024)
 }
 
 /// Gives memory that was freed back to the kernel, where the allocator would keep it: an engine
@@ -62,10 +62,20 @@ pub(crate) fn return_free_memory() {
     }
 }
 
-/// The number behind a label that begins a line.
-fn field(text: &str, label: &str) -> Option<u64> {
-    let rest = text.lines().find_map(|line| line.strip_prefix(label))?;
-    rest.split_whitespace().next()?.parse().ok()
+/// The numbers behind a label that begins a line.
+fn numbers(text: &str, label: &str) -> Option<impl Iterator<Item = u64>> {
+    let rest = text.lines().find_map(|line| line.trim_start().strip_prefix(label))?;
+    Some(rest.split_whitespace().map_while(|word| word.parse().ok()))
+}
+
+/// The first of them.
+pub(crate) fn number(text: &str, label: &str) -> Option<u64> {
+    numbers(text, label)?.next()
+}
+
+/// TLB shootdowns of all processors since the system began.
+pub(crate) fn shootdowns() -> Option<u64> {
+    Some(numbers(&fs::read_to_string("/proc/interrupts").ok()?, "TLB:")?.sum())
 }
 
 /// Processor time of all threads so far.
@@ -89,10 +99,12 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_found_by_their_label() {
-        let text = "rchar: 5\nread_bytes: 8192\nVmHWM:\t  12 kB\n";
-        assert_eq!(field(text, "read_bytes:"), Some(8192));
-        assert_eq!(field(text, "VmHWM:"), Some(12));
-        assert_eq!(field(text, "bytes:"), None);
+    fn numbers_are_found_by_their_label() {
+        let text =
+            "rchar: 5\nread_bytes: 8192\nVmHWM:\t  12 kB\n TLB:   10   32   TLB shootdowns\n";
+        assert_eq!(number(text, "read_bytes:"), Some(8192));
+        assert_eq!(number(text, "VmHWM:"), Some(12));
+        assert_eq!(number(text, "bytes:"), None);
+        assert_eq!(numbers(text, "TLB:").unwrap().sum::<u64>(), 42);
     }
 }

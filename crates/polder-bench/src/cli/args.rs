@@ -220,9 +220,9 @@ pub(super) struct TpccOptions {
 /// What a single run of TPC-C takes.
 #[derive(Debug, Args)]
 pub(super) struct TpccArgs {
-    /// The engine, one of Polder, with what may stand behind its name [default: polder:array].
-    #[arg(long, value_name = "NAME")]
-    pub(super) engine: Option<String>,
+    /// The engine, one of Polder, with what may stand behind its name.
+    #[arg(long, value_name = "NAME", default_value = "polder:array")]
+    pub(super) engine: String,
     /// Seconds to measure.
     #[arg(long, default_value = "10", value_parser = parse_some_seconds)]
     pub(super) seconds: f64,
@@ -235,9 +235,9 @@ pub(super) struct TpccArgs {
 /// What a single run takes.
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
-    /// The engine, with what may stand behind its name [default: polder:array].
-    #[arg(long, value_name = "NAME")]
-    pub(super) engine: Option<String>,
+    /// The engine, with what may stand behind its name.
+    #[arg(long, value_name = "NAME", default_value = "polder:array")]
+    pub(super) engine: String,
     /// Seconds to measure; load and bulk take as long as they take.
     #[arg(long, default_value = "10", value_parser = parse_some_seconds)]
     pub(super) seconds: f64,

@@ -8,9 +8,11 @@ use indicatif::ProgressBar;
 use polder_pool::replacement::ReplacementKind;
 
 use super::args::{ReplayArgs, theta};
-use super::{each_once, listen, print, record, to_json};
+use super::{each_once, print, record, to_json};
 use crate::error::BenchError;
-use crate::replay::{CacheSize, Mixed, Paper, Replay, Replayed, Source, Table, Zipfian};
+use crate::replay::{
+    CacheSize, MOST_REQUESTS, Mixed, Paper, Replay, Replayed, Source, Zipfian, table,
+};
 
 /// What the paper's table has beside the policies as they are by themselves.
 const PAPER_SHARES: [u8; 3] = [5, 20, 50];
@@ -26,17 +28,18 @@ pub(super) fn run(args: &ReplayArgs) -> Result<(), BenchError> {
             File::open(path).map_err(BenchError::file(path))?;
         }
     }
-    let interrupt = listen()?;
     let spinner = ProgressBar::new_spinner();
     spinner.enable_steady_tick(Duration::from_millis(200));
-    let (mut table, mut all) = (Table::default(), String::new());
-    let mut report = |row: &Replayed| {
-        let line = table.row(row);
-        all += &format!("{line}\n");
-        let line = if args.json { to_json(row)? } else { line };
-        spinner.suspend(|| print(&line))
+    let mut all = String::new();
+    let mut report = |title: &str, rows: &[Replayed]| {
+        let table = table(title, rows);
+        all += &table;
+        spinner.suspend(|| match args.json {
+            true => rows.iter().try_for_each(|row| print(&to_json(row)?)),
+            false => print(table.trim_end()),
+        })
     };
-    replays.iter().try_for_each(|replay| replay.run(&interrupt, &spinner, &mut report))?;
+    replays.iter().try_for_each(|replay| replay.run(&spinner, &mut report))?;
     spinner.finish_and_clear();
     record(args.record.as_ref(), || all)
 }
@@ -96,7 +99,11 @@ fn resolve(trace: &str, args: &ReplayArgs) -> Result<Replay, BenchError> {
 }
 
 fn source(trace: &str, args: &ReplayArgs) -> Result<Source, BenchError> {
+    let refused = |why: String| BenchError::Options(format!("{trace}: {why}"));
     let requests = args.requests.unwrap_or(DEFAULT_REQUESTS);
+    if requests > MOST_REQUESTS {
+        return Err(refused(format!("a trace has at most {MOST_REQUESTS} requests")));
+    }
     if trace == Paper::NAME {
         return Ok(Source::Paper(Paper { requests }));
     }
@@ -106,7 +113,6 @@ fn source(trace: &str, args: &ReplayArgs) -> Result<Source, BenchError> {
     let Some(exponent) = trace.strip_prefix("zipf:") else {
         return Ok(Source::File(PathBuf::from(trace), args.format));
     };
-    let refused = |why: String| BenchError::Options(format!("{trace}: {why}"));
     let theta = theta(exponent).map_err(refused)?;
     let pages = args.pages.unwrap_or(DEFAULT_PAGES);
     let pages = u32::try_from(pages).map_err(|_| refused(format!("{pages} pages are too many")))?;

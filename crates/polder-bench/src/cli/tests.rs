@@ -212,8 +212,8 @@ fn a_size_of_the_device_is_for_the_device() {
 
 #[test]
 fn a_plan_names_its_policy_and_its_hold() {
-    let plan = plan("x lookup --replacement cooling --hold shared", "polder:swizzle").unwrap();
-    assert_eq!(plan.engine, "polder:swizzle+cooling:10+shared");
+    let plan = plan("x lookup --replacement cooling --hold shared", "polder:array").unwrap();
+    assert_eq!(plan.engine, "polder:array+cooling:10+shared");
 }
 
 #[test]

@@ -14,6 +14,9 @@ use polder::{Migration, Options, Tier};
 /// Slower tiers at most.
 const MOST_SLOW: usize = 3;
 
+/// The words for the probabilities of migration.
+const MIGRATION: [&str; 4] = ["dr", "dw", "rr", "rw"];
+
 /// The word for miss ratios.
 const MRC: &str = "mrc";
 
@@ -23,10 +26,8 @@ pub struct Memory {
     /// The first tier, in caches; none: one of them.
     fast: Option<f64>,
     slow: [Option<Slow>; MOST_SLOW],
-    dr: Option<f64>,
-    dw: Option<f64>,
-    rr: Option<f64>,
-    rw: Option<f64>,
+    /// The probabilities of [`MIGRATION`].
+    migration: [Option<f64>; MIGRATION.len()],
     /// Whether miss ratios are sampled.
     mrc: bool,
 }
@@ -49,27 +50,22 @@ impl Memory {
             _ => Err(format!("{word}: {text:?} is no number of caches from 0.001 to 1000")),
         };
         let place = match name {
-            "fast" => {
-                let before = self.fast.replace(caches(value)?);
-                return twice(before.is_some(), name);
-            }
+            "fast" => return twice(self.fast.replace(caches(value)?).is_some(), name),
             "slow" => {
                 let (size, nanos) = value.split_once('@').unwrap_or((value, "0"));
                 let nanos = nanos
                     .parse()
                     .map_err(|_| format!("{word}: {nanos:?} is no whole number of nanoseconds"))?;
-                let slow = Slow { caches: caches(size)?, nanos };
-                let free = self.slow.iter_mut().find(|slow| slow.is_none());
-                *free.ok_or_else(|| {
-                    format!("{word}: there are {MOST_SLOW} slower tiers at most")
-                })? = Some(slow);
+                let Some(free) = self.slow.iter_mut().find(|slow| slow.is_none()) else {
+                    return Err(format!("{word}: there are {MOST_SLOW} slower tiers at most"));
+                };
+                *free = Some(Slow { caches: caches(size)?, nanos });
                 return Ok(true);
             }
-            "dr" => &mut self.dr,
-            "dw" => &mut self.dw,
-            "rr" => &mut self.rr,
-            "rw" => &mut self.rw,
-            _ => return Ok(false),
+            _ => match MIGRATION.iter().position(|known| *known == name) {
+                Some(at) => &mut self.migration[at],
+                None => return Ok(false),
+            },
         };
         match value.parse() {
             Ok(probability) if (0.0..=1.0).contains(&probability) => {
@@ -77,11 +73,6 @@ impl Memory {
             }
             _ => Err(format!("{word}: {value:?} is no probability from 0 to 1")),
         }
-    }
-
-    /// Whether it is as every engine has it.
-    pub(crate) fn is_plain(&self) -> bool {
-        *self == Memory::default()
     }
 
     /// Whether there are several tiers.
@@ -106,13 +97,14 @@ impl Memory {
     /// What goes where, if one of the probabilities was said.
     fn migration(&self) -> Option<Migration> {
         let usual = Migration::default();
+        let [dr, dw, rr, rw] = self.migration;
         let migration = Migration {
-            read_promotes: self.dr.unwrap_or(usual.read_promotes),
-            write_promotes: self.dw.unwrap_or(usual.write_promotes),
-            loads_to_slower: self.rr.unwrap_or(usual.loads_to_slower),
-            evicts_to_slower: self.rw.unwrap_or(usual.evicts_to_slower),
+            read_promotes: dr.unwrap_or(usual.read_promotes),
+            write_promotes: dw.unwrap_or(usual.write_promotes),
+            loads_to_slower: rr.unwrap_or(usual.loads_to_slower),
+            evicts_to_slower: rw.unwrap_or(usual.evicts_to_slower),
         };
-        [self.dr, self.dw, self.rr, self.rw].iter().any(Option::is_some).then_some(migration)
+        self.migration.iter().any(Option::is_some).then_some(migration)
     }
 }
 
@@ -130,7 +122,7 @@ impl fmt::Display for Memory {
                 write!(f, "@{nanos}")?;
             }
         }
-        for (name, value) in [("dr", self.dr), ("dw", self.dw), ("rr", self.rr), ("rw", self.rw)] {
+        for (name, value) in MIGRATION.iter().zip(self.migration) {
             value.iter().try_for_each(|value| write!(f, "+{name}:{value}"))?;
         }
         if self.mrc {
@@ -152,7 +144,7 @@ mod tests {
             let mut memory = Memory::default();
             text.split('+').skip(1).for_each(|word| assert_eq!(memory.take(word), Ok(true)));
             assert_eq!(memory.to_string(), text);
-            assert_eq!(memory.is_plain(), text.is_empty());
+            assert_eq!(memory == Memory::default(), text.is_empty());
             assert_eq!(memory.has_tiers(), text.contains("slow"));
         }
         for other in ["many:64", "lru", "slow", "watt:3"] {

@@ -50,11 +50,19 @@ impl Named {
     /// The engine that `name` means.
     pub(crate) fn find(engines: &[EngineKind], name: &str) -> Result<Named, BenchError> {
         let (kind, words) = name.split_once('+').unwrap_or((name, ""));
-        let found = engines.iter().find(|engine| engine.name == kind).copied();
-        let mut named = found.map(Named::from).ok_or_else(|| {
+        let found = engines.iter().find(|engine| engine.name == kind);
+        let found = found.ok_or_else(|| {
             let names: Vec<_> = engines.iter().map(|engine| engine.name).collect();
             BenchError::NoSuchEngine { name: kind.to_owned(), known: names.join(", ") }
         })?;
+        let mut named = Named {
+            kind: *found,
+            replacement: None,
+            hold: None,
+            many: None,
+            lends: false,
+            memory: Memory::default(),
+        };
         for word in words.split('+').filter(|_| name != kind) {
             named.take(word).map_err(|why| BenchError::Options(format!("{name}: {why}")))?;
         }
@@ -63,29 +71,25 @@ impl Named {
 
     /// Takes what stands after a `+`.
     fn take(&mut self, word: &str) -> Result<(), String> {
-        if let Some(many) = many_of(word) {
-            let before = self.many.replace(many?);
-            return before
-                .map_or(Ok(()), |old| Err(format!("it cannot be both many:{old} and {word}")));
-        }
-        if word == LENDS {
-            let before = std::mem::replace(&mut self.lends, true);
-            return if before { Err(format!("{LENDS} stands there twice")) } else { Ok(()) };
-        }
-        if self.memory.take(word)? {
-            return Ok(());
-        }
-        let said_before = match (word.parse(), word.parse()) {
-            (Ok(replacement), _) => {
-                self.replacement.replace(replacement).map(|old| old.to_string())
+        let said_before = if let Some(many) = many_of(word) {
+            self.many.replace(many?).map(|old| format!("many:{old}"))
+        } else if word == LENDS {
+            std::mem::replace(&mut self.lends, true).then(|| LENDS.to_owned())
+        } else if self.memory.take(word)? {
+            None
+        } else {
+            match (word.parse(), word.parse()) {
+                (Ok(replacement), _) => {
+                    self.replacement.replace(replacement).map(|old| old.to_string())
+                }
+                (_, Ok(hold)) => self.hold.replace(hold).map(|old| old.to_string()),
+                (Err(no_policy @ UnknownReplacement::Name(_)), Err(no_way)) => {
+                    return Err(format!(
+                        "{no_policy}; {no_way}; or many, many:KEYS, ref, mrc, fast:CACHES, slow:CACHES@NANOSECONDS"
+                    ));
+                }
+                (Err(no_policy), _) => return Err(no_policy.to_string()),
             }
-            (_, Ok(hold)) => self.hold.replace(hold).map(|old| old.to_string()),
-            (Err(no_policy @ UnknownReplacement::Name(_)), Err(no_way)) => {
-                return Err(format!(
-                    "{no_policy}; {no_way}; or many, many:KEYS, ref, mrc, fast:CACHES, slow:CACHES@NANOSECONDS"
-                ));
-            }
-            (Err(no_policy), _) => return Err(no_policy.to_string()),
         };
         said_before.map_or(Ok(()), |old| Err(format!("it cannot be both {old} and {word}")))
     }
@@ -101,33 +105,24 @@ impl Named {
     }
 
     fn checked(self) -> Result<Named, BenchError> {
-        on_polder::can_have(self.kind.name, self.replacement, self.hold)
-            .map_err(BenchError::Options)?;
-        if self.many.is_some() && on_polder::translation_of(self.kind.name).is_none() {
-            let why =
-                format!("{}: many is for Polder; others are asked key by key", self.kind.name);
-            return Err(BenchError::Options(why));
-        }
-        if !self.memory.is_plain() {
-            let kind = on_polder::translation_of(self.kind.name);
-            let tiers = self.memory.has_tiers();
-            let why = kind.map_or(Some("sizes, tiers and mrc are for Polder"), |kind| {
-                kind.why_no_tiers().filter(|_| tiers)
-            });
-            if let Some(why) = why {
-                let why = format!("{}: not with this memory: {why}", self.kind.name);
-                return Err(BenchError::Options(why));
-            }
-        }
-        if self.lends && !self.kind.lends {
-            let why = format!("{}: it lends no values, but copies them", self.kind.name);
-            return Err(BenchError::Options(why));
-        }
-        if self.lends && self.many.is_some() {
-            let why = "values are lent one by one: ref and many do not go together";
-            return Err(BenchError::Options(why.to_owned()));
-        }
-        Ok(self)
+        let name = self.kind.name;
+        on_polder::can_have(name, self.replacement, self.hold).map_err(BenchError::Options)?;
+        let translation = on_polder::translation_of(name);
+        let no_tiers = translation.and_then(|kind| kind.why_no_tiers());
+        let why = if self.many.is_some() && translation.is_none() {
+            "many is for Polder; others are asked key by key"
+        } else if self.memory != Memory::default() && translation.is_none() {
+            "not with this memory: sizes, tiers and mrc are for Polder"
+        } else if let Some(why) = no_tiers.filter(|_| self.memory.has_tiers()) {
+            &format!("not with this memory: {why}")
+        } else if self.lends && !self.kind.lends {
+            "it lends no values, but copies them"
+        } else if self.lends && self.many.is_some() {
+            "values are lent one by one: ref and many do not go together"
+        } else {
+            return Ok(self);
+        };
+        Err(BenchError::Options(format!("{name}: {why}")))
     }
 
     /// Which pages go when room is needed.
@@ -162,19 +157,6 @@ impl Named {
             (kind.name, named.replacement(), named.hold(), named.many(), *lends, *memory)
         };
         all(self) == all(other)
-    }
-}
-
-impl From<EngineKind> for Named {
-    fn from(kind: EngineKind) -> Named {
-        Named {
-            kind,
-            replacement: None,
-            hold: None,
-            many: None,
-            lends: false,
-            memory: Memory::default(),
-        }
     }
 }
 

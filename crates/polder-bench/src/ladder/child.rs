@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::measured::Measured;
 use super::parts::Part;
 use super::plan::Terms;
-use super::setup::Setup;
+use super::setup::{Setup, Streams};
 use crate::child::{self, Child};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
@@ -66,6 +66,7 @@ fn run(job: &Job, interrupt: &Interrupt) -> Result<Measured, BenchError> {
         shared: &job.shared,
         graphs: &job.graphs,
         group: job.group.as_deref(),
+        streams: &Streams::new(job.round),
         interrupt,
         tell: &child::tell,
     })

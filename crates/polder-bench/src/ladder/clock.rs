@@ -12,9 +12,6 @@ use crate::interrupt::Interrupt;
 use crate::meter::Stop;
 use crate::team::{Done, Team};
 
-/// Longer than any number of operations takes that is asked for.
-pub(crate) const AN_HOUR: f64 = 3600.0;
-
 /// What threads have done together; see [`Done`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Driven {
@@ -24,8 +21,9 @@ pub(crate) struct Driven {
     pub(crate) shootdowns: Option<u64>,
 }
 
-/// Has `threads` threads do turns for so many seconds. `worker` makes the turns of a thread, each
-/// of which gives the number of its operations; one without any ends it for all.
+/// Has `threads` threads do turns for so many seconds, which may be infinite. `worker` makes the
+/// turns of a thread, each of which gives the number of its operations; one without any ends it for
+/// all.
 pub(crate) fn drive<W>(
     threads: usize,
     seconds: f64,
@@ -35,7 +33,7 @@ pub(crate) fn drive<W>(
 where
     W: FnMut() -> Result<u64, BenchError>,
 {
-    let limit = Some(Duration::from_secs_f64(seconds));
+    let limit = Duration::try_from_secs_f64(seconds).ok();
     let team = Team { threads, counters: false, limit, interrupt };
     let turns = |_, mut turn: W, stop: &Stop<'_>| {
         let mut ops = 0;
@@ -54,38 +52,19 @@ where
     Ok(Driven { ops: readings.into_iter().sum(), seconds, cpu_s, shootdowns })
 }
 
-/// Has `threads` threads do turns until `ops` operations are done, and gives how many they were.
-/// The turns end by themselves: see [`drive`].
-pub(crate) fn drive_all<W>(
-    threads: usize,
-    ops: u64,
-    interrupt: &Interrupt,
-    worker: impl Fn(usize) -> W + Sync,
-) -> Result<u64, BenchError>
-where
-    W: FnMut() -> Result<u64, BenchError>,
-{
-    let Driven { ops: done, seconds, .. } = drive(threads, AN_HOUR, interrupt, worker)?;
-    if done < ops {
-        let why = format!("only {done} of {ops} operations were done, in {seconds:.0} s");
-        return Err(BenchError::Options(why));
-    }
-    Ok(done)
-}
-
-/// The same of so many turns, of `ops` operations each, which threads take as they come.
+/// Has `threads` threads do so many turns, of `ops` operations each, which they take as they come.
 pub(crate) fn drive_turns<W>(
     threads: usize,
     turns: u64,
     ops: u64,
     interrupt: &Interrupt,
     worker: impl Fn(usize) -> W + Sync,
-) -> Result<u64, BenchError>
+) -> Result<(), BenchError>
 where
     W: FnMut() -> Result<(), BenchError>,
 {
     let left = &AtomicU64::new(turns);
-    drive_all(threads, turns * ops, interrupt, |thread| {
+    drive(threads, f64::INFINITY, interrupt, |thread| {
         let mut turn = worker(thread);
         move || {
             if left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_err() {
@@ -94,7 +73,8 @@ where
             turn()?;
             Ok(ops)
         }
-    })
+    })?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -113,25 +113,13 @@ pub(crate) enum Verdict {
     NotMeasured,
 }
 
-/// How far a verdict can be trusted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Certainty {
-    /// The whole interval says the same.
-    Sure,
-    NotSure,
-    /// Counted once, beforehand.
-    Counted,
-}
-
 /// A criterion and what was found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Judged {
     pub(crate) what: &'static str,
     pub(crate) bound: String,
     pub(crate) verdict: Verdict,
-    pub(crate) certainty: Certainty,
-    /// The verdict for people.
+    /// The verdict for people, and how far it can be trusted.
     pub(crate) said: String,
     pub(crate) ratio: Option<f64>,
     pub(crate) low: Option<f64>,
@@ -139,11 +127,35 @@ pub(crate) struct Judged {
     pub(crate) confidence: Option<f64>,
     /// Rounds that have both sides.
     pub(crate) rounds: usize,
-    /// Bytes of pages that were gone to, where something was timed.
-    pub(crate) touched_bytes: Option<u64>,
 }
 
 impl Judged {
+    /// What the ratio says. `trust` is how far, for people.
+    fn new(
+        what: &'static str,
+        bound: Bound,
+        ratio: Option<Median>,
+        rounds: usize,
+        trust: &str,
+    ) -> Judged {
+        let (verdict, said) = match ratio {
+            None => (Verdict::NotMeasured, "not measured".to_owned()),
+            Some(ratio) if bound.holds_for(ratio) => (Verdict::Pass, format!("pass{trust}")),
+            Some(_) => (Verdict::Fail, format!("fail{trust}")),
+        };
+        Judged {
+            what,
+            bound: bound.to_string(),
+            verdict,
+            said,
+            ratio: ratio.map(|ratio| ratio.value),
+            low: ratio.map(|ratio| ratio.low),
+            high: ratio.map(|ratio| ratio.high),
+            confidence: ratio.map(|ratio| ratio.confidence),
+            rounds,
+        }
+    }
+
     /// The ratio with its interval, for people.
     pub(crate) fn shown(&self) -> String {
         match (self.ratio, self.low, self.high) {
@@ -162,64 +174,36 @@ pub(crate) fn judge(results: &Results) -> Vec<Judged> {
 /// Readers that only validate write nothing that others use, but for pages that move and marks that
 /// are taken off, which are not counted.
 fn shared_writes(results: &Results) -> Judged {
-    let bound = Bound::AtMost(0.0);
     let most = results.writes.as_ref().and_then(|w| w.most_of(&["array", "predictive", "vm"]));
-    let verdict = match most {
-        None => Verdict::NotMeasured,
-        Some(most) if bound.holds(most) => Verdict::Pass,
-        Some(_) => Verdict::Fail,
-    };
-    Judged {
-        what: "writes to shared lines, an optimistic lookup: array, predictive, vm",
-        bound: bound.to_string(),
-        verdict,
-        certainty: Certainty::Counted,
-        said: said(verdict, Certainty::Counted, None, 0),
-        touched_bytes: None,
-        ratio: most,
-        low: most,
-        high: most,
-        confidence: None,
-        rounds: usize::from(most.is_some()),
-    }
+    let what = "writes to shared lines, an optimistic lookup: array, predictive, vm";
+    let counted = most.and_then(|most| Median::of(&[most]));
+    Judged::new(what, Bound::AtMost(0.0), counted, counted.iter().count(), ", counted")
 }
 
 impl Criterion {
     fn judge(&'static self, results: &Results) -> Judged {
         let ratios = self.ratios(results);
         let median = Median::of(&ratios).filter(|median| median.value.is_finite());
-        let touched = results.median(&self.of.part, TOUCHED, &self.side, 0.0);
-        let touched_bytes = touched.map(|touched| touched.value as u64);
-        let cache_bytes = results.machine.cache_bytes.unwrap_or(0);
-        let verdict = match median {
-            None => Verdict::NotMeasured,
-            Some(median) if self.bound.holds_for(median) => Verdict::Pass,
-            Some(_) => Verdict::Fail,
-        };
         let is_sure = |m: Median| m.confidence >= CONFIDENCE && self.bound.is_sure(m.low, m.high);
-        let certainty = match median {
-            Some(median) if is_sure(median) => Certainty::Sure,
-            _ => Certainty::NotSure,
-        };
-        Judged {
-            what: &self.what,
-            bound: self.bound.to_string(),
-            verdict,
-            certainty,
-            said: said(verdict, certainty, touched_bytes, cache_bytes),
-            ratio: median.map(|median| median.value),
-            low: median.map(|median| median.low),
-            high: median.map(|median| median.high),
-            confidence: median.map(|median| median.confidence),
-            rounds: ratios.len(),
-            touched_bytes,
-        }
+        let sure = if median.is_some_and(is_sure) { "" } else { ", not surely" };
+        let trust = format!("{sure}{}", self.cached(results).unwrap_or_default());
+        Judged::new(&self.what, self.bound, median, ratios.len(), &trust)
+    }
+
+    /// What was gone to beside the largest cache, where that may hold too much of it.
+    fn cached(&self, results: &Results) -> Option<String> {
+        let touched = results.figures(&self.of.part, TOUCHED, &self.side);
+        let (touched, cache) = (touched.first()?.value as u64, results.machine.cache_bytes?);
+        let [shown, of_cache] = [touched, cache].map(show_bytes);
+        (touched < BEYOND_CACHE * cache).then(|| format!("; {shown} beside a cache of {of_cache}"))
     }
 
     /// One of each round in which all sides were measured.
     fn ratios(&self, results: &Results) -> Vec<f64> {
         let figures = |from: &Source, side: &String| -> Vec<OfRound> {
-            results.figures(&from.part, &from.metric, side, from.at)
+            let mut found = results.figures(&from.part, &from.metric, side);
+            found.retain(|figure| figure.at == from.at);
+            found
         };
         let own = [&self.side].into_iter().chain(&self.or).map(|side| figures(&self.of, side));
         let by = self.by.as_ref().unwrap_or(&self.of);
@@ -239,32 +223,6 @@ fn best(sides: &[Vec<OfRound>], round: u64) -> Option<f64> {
         best = Some(best.map_or(value, |best| best.max(value)));
     }
     best
-}
-
-/// A verdict for people.
-fn said(
-    verdict: Verdict,
-    certainty: Certainty,
-    touched_bytes: Option<u64>,
-    cache_bytes: u64,
-) -> String {
-    let how = match verdict {
-        Verdict::Pass => "pass",
-        Verdict::Fail => "fail",
-        Verdict::NotMeasured => return "not measured".to_owned(),
-    };
-    let certainty = match certainty {
-        Certainty::Sure => "",
-        Certainty::NotSure => ", not surely",
-        Certainty::Counted => ", counted",
-    };
-    let cache = match touched_bytes {
-        Some(bytes) if bytes < BEYOND_CACHE * cache_bytes => {
-            format!("; {} beside a cache of {}", show_bytes(bytes), show_bytes(cache_bytes))
-        }
-        _ => String::new(),
-    };
-    format!("{how}{certainty}{cache}")
 }
 
 /// The criteria as a table for a terminal.

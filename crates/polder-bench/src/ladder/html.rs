@@ -7,7 +7,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::criteria::{Judged, Verdict};
 use super::plan::{Size, Terms};
-use super::results::Results;
+use super::results::{OfRound, Results};
 use super::side::Side;
 use super::writes::Writes;
 use crate::interval::Median;
@@ -156,18 +156,18 @@ fn figure(results: &Results, plot: &Plot) -> Markup {
 /// side, one for each of them.
 fn series(results: &Results, plot: &Plot) -> Vec<Series> {
     let points = |metric: &str, side: &Side| -> Vec<Point> {
-        let places = match plot.axis {
-            Axis::At(at) => vec![at],
-            _ => results.places(&plot.part, metric, side.name),
+        let mut figures = results.figures(&plot.part, metric, side.name);
+        let first = figures.iter().map(|figure| figure.round).min();
+        figures.retain(|figure| match plot.axis {
+            Axis::At(at) => figure.at == at,
+            Axis::Seconds => Some(figure.round) == first,
+            _ => true,
+        });
+        let point = |rounds: &[OfRound]| {
+            let Median { value, low, high, .. } = OfRound::median(rounds)?;
+            Some(Point { at: rounds[0].at, value, low, high })
         };
-        let point = |at: f64| {
-            let Median { value, low, high, .. } = match plot.axis {
-                Axis::Seconds => first_round(results, &plot.part, metric, side.name, at),
-                _ => results.median(&plot.part, metric, side.name, at),
-            }?;
-            Some(Point { at, value, low, high })
-        };
-        places.into_iter().filter_map(point).collect()
+        figures.chunk_by(|a, b| a.at == b.at).filter_map(point).collect()
     };
     let mut all = Vec::new();
     for (i, metric) in plot.metrics.iter().enumerate() {
@@ -183,14 +183,6 @@ fn series(results: &Results, plot: &Plot) -> Vec<Series> {
         }
     }
     all
-}
-
-/// The figure of the first round in which the side ran at all.
-fn first_round(results: &Results, part: &str, metric: &str, side: &str, at: f64) -> Option<Median> {
-    let runs = results.runs.iter().filter(|run| run.part == part && run.side == side);
-    let round = runs.map(|run| run.round).min()?;
-    let figures = results.figures(part, metric, side, at);
-    Median::of(&[figures.iter().find(|figure| figure.round == round)?.value])
 }
 
 /// All figures of a plot as a table, folded away; those of many points are in the other file alone.

@@ -51,10 +51,8 @@ impl Out {
                  directory with --out"
             ))
         };
-        for path in [&out.json, &out.html] {
-            if fs::exists(path).map_err(BenchError::file(path))? {
-                return Err(there(path));
-            }
+        if fs::exists(&out.html).map_err(BenchError::file(&out.html))? {
+            return Err(there(&out.html));
         }
         match File::create_new(&out.json) {
             Ok(_) => Ok(out),

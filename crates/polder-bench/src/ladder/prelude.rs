@@ -7,14 +7,13 @@ pub(crate) use std::time::Instant;
 pub(crate) use polder_pool::{AccessHint, Pool, PoolStats, Space, Translation};
 pub(crate) use polder_tree::{KINDS, Tree};
 
-pub(crate) use super::clock::{AN_HOUR, Driven, drive, drive_turns};
-pub(crate) use super::measured::{LINE_BYTES, Measured};
-pub(crate) use super::setup::{Setup, Streams, in_place, open, settle};
+pub(crate) use super::clock::{Driven, drive, drive_turns};
+pub(crate) use super::measured::Measured;
+pub(crate) use super::setup::{Setup, in_place, open, settle};
 pub(crate) use super::side::Side;
-pub(crate) use super::stores::{Checkpoints, Loaded, Ran, TpccStore, growth_bytes};
+pub(crate) use super::stores::{Loaded, Ran, TpccStore, ample_log, growth_bytes};
 pub(crate) use super::trees::{
-    Keys, PAGE, Stored, bytes_of, path_to_leaf, read, reader, reader_of, records_of, resident,
-    touch,
+    Keys, PAGE, Stored, Subject, bytes_of, path_to_leaf, read, records_of,
 };
 pub(crate) use crate::dist::{Chooser, Dist, YCSB_THETA};
 pub(crate) use crate::error::BenchError;

@@ -51,11 +51,19 @@ pub(crate) struct Results {
     pub(crate) writes: Option<SharedWrites>,
 }
 
-/// A figure of one round.
+/// A figure of one round, and its place on the axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct OfRound {
+    pub(crate) at: f64,
     pub(crate) round: u64,
     pub(crate) value: f64,
+}
+
+impl OfRound {
+    /// The median of these.
+    pub(crate) fn median(figures: &[OfRound]) -> Option<Median> {
+        Median::of(&figures.iter().map(|figure| figure.value).collect::<Vec<_>>())
+    }
 }
 
 /// One figure over all rounds.
@@ -74,61 +82,47 @@ pub(crate) struct Summary {
 }
 
 impl Results {
-    /// The figures of one side in the order of rounds.
-    pub(crate) fn figures(&self, part: &str, metric: &str, side: &str, at: f64) -> Vec<OfRound> {
-        let mut found = Vec::new();
-        for run in self.runs.iter().filter(|run| run.part == part && run.side == side) {
-            let matches = |figure: &&Figure| figure.metric == metric && figure.at == at;
-            let figures = run.figures.figures.iter().filter(matches);
-            found.extend(figures.map(|figure| OfRound { round: run.round, value: figure.value }));
-        }
-        found.sort_by_key(|figure| figure.round);
+    /// All figures of a part, each with its run.
+    fn of_part<'r>(&'r self, part: &str) -> impl Iterator<Item = (&'r Run, &'r Figure)> {
+        let runs = self.runs.iter().filter(move |run| run.part == part);
+        runs.flat_map(|run| run.figures.figures.iter().map(move |figure| (run, figure)))
+    }
+
+    /// The figures of one side: from place to place on the axis, and at each place by rounds.
+    pub(crate) fn figures(&self, part: &str, metric: &str, side: &str) -> Vec<OfRound> {
+        let of_side = self
+            .of_part(part)
+            .filter(|(run, figure)| run.side == side && figure.metric == metric)
+            .map(|(run, figure)| OfRound { at: figure.at, round: run.round, value: figure.value });
+        let mut found: Vec<OfRound> = of_side.collect();
+        found.sort_by(|a, b| a.at.total_cmp(&b.at).then(a.round.cmp(&b.round)));
         found
     }
 
     /// The metrics of a part, in the order in which they were measured.
     pub(crate) fn metrics(&self, part: &str) -> Vec<&str> {
-        let runs = self.runs.iter().filter(|run| run.part == part);
-        distinct(runs.flat_map(|run| &run.figures.figures).map(|figure| figure.metric.as_str()))
-    }
-
-    /// The places on the axis at which a side has a figure, ascending.
-    pub(crate) fn places(&self, part: &str, metric: &str, side: &str) -> Vec<f64> {
-        let runs = self.runs.iter().filter(|run| run.part == part && run.side == side);
-        let figures = runs.flat_map(|run| &run.figures.figures);
-        let mut places: Vec<f64> =
-            figures.filter(|figure| figure.metric == metric).map(|figure| figure.at).collect();
-        places.sort_by(f64::total_cmp);
-        places.dedup();
-        places
-    }
-
-    /// The median of a side at one place; `None` if it was not measured.
-    pub(crate) fn median(&self, part: &str, metric: &str, side: &str, at: f64) -> Option<Median> {
-        let figures = self.figures(part, metric, side, at);
-        Median::of(&figures.iter().map(|figure| figure.value).collect::<Vec<_>>())
+        distinct(self.of_part(part).map(|(_, figure)| figure.metric.as_str()))
     }
 
     /// All medians.
     pub(crate) fn summaries(&self) -> Vec<Summary> {
         let mut all = Vec::new();
         for part in distinct(self.runs.iter().map(|run| run.part.as_str())) {
-            let runs = self.runs.iter().filter(|run| run.part == part);
-            let sides = distinct(runs.map(|run| run.side.as_str()));
+            let sides = distinct(self.of_part(part).map(|(run, _)| run.side.as_str()));
             for metric in self.metrics(part) {
                 for side in &sides {
-                    for at in self.places(part, metric, side) {
-                        let Some(median) = self.median(part, metric, side, at) else { continue };
+                    for rounds in self.figures(part, metric, side).chunk_by(|a, b| a.at == b.at) {
+                        let Some(median) = OfRound::median(rounds) else { continue };
                         all.push(Summary {
                             part: part.to_owned(),
                             metric: metric.to_owned(),
                             side: (*side).to_owned(),
-                            at,
+                            at: rounds[0].at,
                             median: median.value,
                             low: median.low,
                             high: median.high,
                             confidence: median.confidence,
-                            rounds: self.figures(part, metric, side, at).len(),
+                            rounds: rounds.len(),
                         });
                     }
                 }
@@ -218,12 +212,13 @@ mod tests {
         assert_eq!(all.len(), 2);
         assert_eq!((all[0].median, all[0].low, all[0].high, all[0].rounds), (2.0, 1.0, 3.0, 3));
         assert_eq!((all[1].side.as_str(), all[1].confidence), ("array", 0.0));
-        assert_eq!(results.places("scan", "random", "hash"), [0.0]);
+        let rounds = results.figures("scan", "random", "hash");
+        assert_eq!(rounds.iter().map(|figure| figure.value).collect::<Vec<_>>(), [3.0, 1.0, 2.0]);
         let lines = medians(&results);
         assert!(
             lines.starts_with("scan, random at 0, hash: 2.0000 (1.0000 to 3.0000), 3 rounds\n")
         );
         assert_eq!(lines.lines().count(), 2);
-        assert_eq!(results.median("scan", "sequential", "hash", 0.0), None);
+        assert_eq!(results.figures("scan", "sequential", "hash"), []);
     }
 }

@@ -46,6 +46,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) graphs: &'a [PathBuf],
     /// The control group of a side that is swapped.
     pub(crate) group: Option<&'a Path>,
+    /// The random numbers of this run, for all that it does.
+    pub(crate) streams: &'a Streams,
     pub(crate) interrupt: &'a Interrupt,
     /// Shows people what goes on.
     pub(crate) tell: &'a (dyn Fn(&str) + Sync),
@@ -55,11 +57,6 @@ impl Setup<'_> {
     /// The same for another side.
     pub(crate) fn on(&self, side: Side) -> Setup<'_> {
         Setup { side, ..*self }
-    }
-
-    /// The random numbers of this run: one for all that it does.
-    pub(crate) fn streams(&self) -> Streams {
-        Streams { round: self.round, next: AtomicU64::new(0) }
     }
 
     /// The most threads that were asked for.
@@ -165,6 +162,10 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
+    pub(crate) fn new(round: u64) -> Streams {
+        Streams { round, next: AtomicU64::new(0) }
+    }
+
     /// The next stream.
     pub(crate) fn next(&self) -> Random {
         stream(self.round, self.next.fetch_add(1, Relaxed))
@@ -235,6 +236,7 @@ pub(crate) mod testing {
             shared: dir.path(),
             graphs: &[],
             group: None,
+            streams: &Streams::new(0),
             interrupt: &interrupt,
             tell: &|_| {},
         })

@@ -38,20 +38,10 @@ const TOUCHING_THREADS: usize = 4;
 /// Intervals that a measurement over time has at least.
 const LEAST_INTERVALS: f64 = 10.0;
 
-/// When the log makes the store write its pages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Checkpoints {
-    /// As in a store that says nothing of it.
-    AsUsual,
-    /// Never, because its log may grow for so many seconds of one thread.
-    NotFor { thread_seconds: u64 },
-}
-
-impl Checkpoints {
-    /// None in a run in which threads work for so many seconds, those of all threads together.
-    pub(crate) fn not_for(thread_seconds: f64) -> Checkpoints {
-        Checkpoints::NotFor { thread_seconds: thread_seconds.ceil() as u64 }
-    }
+/// A limit of the log by which no checkpoint comes while threads work for so many seconds, those of
+/// all threads together: one begins when half of the log is full.
+pub(crate) fn ample_log(thread_seconds: f64) -> u64 {
+    2 * (LEAST_GROWTH + (thread_seconds.ceil() * LOG_BYTES_PER_S) as u64)
 }
 
 /// By how many bytes the data grow at most while threads work for so many seconds, those of all
@@ -70,17 +60,18 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    /// That of this part, loaded now if no run before has done it.
+    /// That of this part, loaded now if no run before has done it. Without a limit its log, and
+    /// with it when checkpoints come, is that of any store.
     pub(crate) fn find(
         setup: &Setup<'_>,
         warehouses: u16,
-        checkpoints: Checkpoints,
+        log_limit: Option<u64>,
     ) -> Result<Loaded, BenchError> {
         made_once(&setup.shared.join("tpcc.json"), || {
             let dir = setup.shared.join("tpcc");
             // What an earlier run did not finish.
             let _ = fs::remove_dir_all(&dir);
-            Loaded::make(setup, dir, warehouses, checkpoints)
+            Loaded::make(setup, dir, warehouses, log_limit)
         })
     }
 
@@ -91,8 +82,8 @@ impl Loaded {
         setup: &Setup<'_>,
         thread_seconds: f64,
     ) -> Result<(Loaded, u64), BenchError> {
-        let checkpoints = Checkpoints::not_for(thread_seconds);
-        let loaded = Loaded::find(setup, setup.scale.warehouses, checkpoints)?;
+        let log_limit = Some(ample_log(thread_seconds));
+        let loaded = Loaded::find(setup, setup.scale.warehouses, log_limit)?;
         let budget = loaded.budget(AMPLE) + growth_bytes(thread_seconds);
         Ok((loaded, budget))
     }
@@ -101,19 +92,15 @@ impl Loaded {
         setup: &Setup<'_>,
         dir: PathBuf,
         warehouses: u16,
-        checkpoints: Checkpoints,
+        log_limit: Option<u64>,
     ) -> Result<Loaded, BenchError> {
         let options = Options::new(&dir)
             .mode(OpenMode::Create)
             .durability(Durability::None)
             .memory_budget(LOADING_BUDGET);
-        let store = Store::open(match checkpoints {
-            Checkpoints::AsUsual => options,
-            Checkpoints::NotFor { thread_seconds } => {
-                // A checkpoint begins when half of the log is full.
-                let bytes = (2.0 * thread_seconds as f64 * LOG_BYTES_PER_S) as u64;
-                options.log_limit(2 * LEAST_GROWTH + bytes)
-            }
+        let store = Store::open(match log_limit {
+            Some(bytes) => options.log_limit(bytes),
+            None => options,
         })?;
         let tables = Tables::open(&store)?;
         let (rows, tell) = (setup.scale.tpcc, setup.tell);
@@ -204,9 +191,7 @@ impl TpccFiles {
         let (affinity, mix) = (false, Mix::Standard);
         Ok(TpccStore { setup, store, tables, data, warehouses, affinity, mix, phases })
     }
-}
 
-impl TpccFiles {
     /// Removes them: nobody has the store open.
     pub(crate) fn remove(self) -> Result<(), BenchError> {
         fs::remove_dir_all(&self.dir).map_err(BenchError::file(&self.dir))

@@ -17,11 +17,10 @@ use polder_tree::node::NodeRef;
 use polder_tree::{KINDS, Tree};
 use serde::{Deserialize, Serialize};
 
-use super::clock::drive_all;
-use super::setup::{Setup, Streams, made_once, open};
+use super::clock::{Driven, drive_turns};
+use super::setup::{Setup, made_once, open, settle};
 use crate::dist::{Chooser, Dist, YCSB_THETA};
 use crate::error::BenchError;
-use crate::random::Random;
 use crate::records::{Key, Value, scramble};
 
 /// Size of pages.
@@ -75,20 +74,6 @@ fn load<T: Translation>(tree: &Tree<T>, keys: Keys, setup: &Setup<'_>) -> Result
     setup.interrupt.check()
 }
 
-/// A tree of `keys` in a pool in which it stays.
-pub(crate) fn resident<T: Translation>(
-    setup: &Setup<'_>,
-    keys: Keys,
-) -> Result<(Pool<T>, Tree<T>), BenchError> {
-    (setup.tell)("loading");
-    let leaves = keys.records.div_ceil(RECORDS_A_LEAF);
-    let pages = leaves + leaves / LEAVES_AN_INNER_NODE;
-    let pool = setup.resident_pool::<T>(PAGE, pages, &KINDS)?;
-    let tree = Tree::create(pool.create_space()?)?;
-    load(&tree, keys, setup)?;
-    Ok((pool, tree))
-}
-
 /// Reads a record, which must be there. Gives a word of its value, so that it is really read.
 #[inline]
 pub(crate) fn read<T: Translation>(
@@ -100,65 +85,85 @@ pub(crate) fn read<T: Translation>(
     tree.get_with(&keys.key(record), first)?.ok_or(BenchError::Missing { record })
 }
 
-/// Which of the first `among` records one thread asks for.
-fn asked(mut chooser: Chooser, among: u64, mut random: Random) -> impl FnMut() -> u64 {
-    move || chooser.record(&mut random, among)
+/// A tree of records in a pool: what a run asks for.
+pub(crate) struct Subject<'a, T: Translation> {
+    pub(crate) setup: &'a Setup<'a>,
+    pub(crate) tree: Tree<T>,
+    pub(crate) pool: Pool<T>,
+    pub(crate) keys: Keys,
 }
 
-/// Turns of reads in the first `among` records: [`drive`](super::clock::drive)'s worker.
-pub(crate) fn reader<T: Translation>(
-    streams: &Streams,
-    tree: &Tree<T>,
-    keys: Keys,
-    dist: Dist,
-    among: u64,
-) -> impl FnMut() -> Result<u64, BenchError> + use<T> {
-    reader_of(streams, tree, keys, Chooser::new(dist, YCSB_THETA, among), among)
-}
-
-/// The same of records that `chooser` draws.
-pub(crate) fn reader_of<T: Translation>(
-    streams: &Streams,
-    tree: &Tree<T>,
-    keys: Keys,
-    chooser: Chooser,
-    among: u64,
-) -> impl FnMut() -> Result<u64, BenchError> + use<T> {
-    let (tree, mut asked) = (tree.clone(), asked(chooser, among, streams.next()));
-    move || {
-        let mut sum = 0u64;
-        for _ in 0..TURN {
-            sum = sum.wrapping_add(read(&tree, keys, asked())?);
-        }
-        std::hint::black_box(sum);
-        Ok(TURN)
+impl<'a, T: Translation> Subject<'a, T> {
+    /// A tree of so many records in a pool in which it stays.
+    pub(crate) fn resident(
+        setup: &'a Setup<'a>,
+        records: u64,
+    ) -> Result<Subject<'a, T>, BenchError> {
+        (setup.tell)("loading");
+        let leaves = records.div_ceil(RECORDS_A_LEAF);
+        let pages = leaves + leaves / LEAVES_AN_INNER_NODE;
+        let pool = setup.resident_pool::<T>(PAGE, pages, &KINDS)?;
+        let (tree, keys) = (Tree::create(pool.create_space()?)?, Keys::new(records));
+        load(&tree, keys, setup)?;
+        Ok(Subject { setup, tree, pool, keys })
     }
-}
 
-/// Loads the leaves of these records, at least one, many at once, so that none is missing only
-/// because chance has not asked for it yet.
-pub(crate) fn touch<T: Translation>(
-    setup: &Setup<'_>,
-    tree: &Tree<T>,
-    keys: Keys,
-    records: Range<u64>,
-) -> Result<(), BenchError> {
-    let (next, behind) = (AtomicU64::new(records.start), records.end + STRIDE);
-    let reads = (behind - records.start).div_ceil(STRIDE);
-    drive_all(TOUCHING_THREADS, reads, setup.interrupt, |_| {
-        let next = &next;
-        let end = records.end;
+    /// Turns of reads in the first `among` records: [`drive`](super::clock::drive)'s worker.
+    pub(crate) fn reader(
+        &self,
+        dist: Dist,
+        among: u64,
+    ) -> impl FnMut() -> Result<u64, BenchError> + use<T> {
+        self.reader_of(Chooser::new(dist, YCSB_THETA, among), among)
+    }
+
+    /// The same of records that `chooser` draws.
+    pub(crate) fn reader_of(
+        &self,
+        mut chooser: Chooser,
+        among: u64,
+    ) -> impl FnMut() -> Result<u64, BenchError> + use<T> {
+        let (tree, keys, mut random) = (self.tree.clone(), self.keys, self.setup.streams.next());
         move || {
-            let record = next.fetch_add(STRIDE, Relaxed);
-            if record >= behind {
-                return Ok(0);
+            let mut sum = 0u64;
+            for _ in 0..TURN {
+                sum = sum.wrapping_add(read(&tree, keys, chooser.record(&mut random, among))?);
             }
-            // The last leaf may have fewer.
-            read(tree, keys, record.min(end - 1))?;
-            Ok(1)
+            std::hint::black_box(sum);
+            Ok(TURN)
         }
-    })?;
-    Ok(())
+    }
+
+    /// Reads of all records by so many threads, for as long as a measurement takes.
+    pub(crate) fn lookups(&self, threads: usize, dist: Dist) -> Result<Driven, BenchError> {
+        self.setup.drive(threads, |_| self.reader(dist, self.keys.records))
+    }
+
+    /// Reads until hardly any moves a page to the frame that it prefers.
+    pub(crate) fn settle(&self, dist: Dist) -> Result<(), BenchError> {
+        settle(&self.pool, || self.lookups(1, dist).map(|_| ()))
+    }
+
+    /// Loads the leaves of these records, at least one, many at once, so that none is missing only
+    /// because chance has not asked for it yet.
+    pub(crate) fn touch(&self, records: Range<u64>) -> Result<(), BenchError> {
+        let next = &AtomicU64::new(records.start);
+        let reads = (records.end + STRIDE - records.start).div_ceil(STRIDE);
+        drive_turns(TOUCHING_THREADS, reads, 1, self.setup.interrupt, |_| {
+            || {
+                // The last leaf may have fewer.
+                let record = next.fetch_add(STRIDE, Relaxed).min(records.end - 1);
+                read(&self.tree, self.keys, record).map(|_| ())
+            }
+        })
+    }
+
+    /// Adds a record behind the others.
+    pub(crate) fn insert(&self, record: u64) -> Result<(), BenchError> {
+        let key = self.keys.key(record);
+        self.tree.insert(&key, Keys::value(key).as_ref(), 0)?;
+        Ok(())
+    }
 }
 
 /// The pages from the root to the leaf that covers a record's key, and what `look` says of each
@@ -281,51 +286,52 @@ impl Stored {
     }
 
     /// Opens it by a pool of this budget, with its first tree; nothing is written.
-    pub(crate) fn open<T: Translation>(
+    pub(crate) fn open<'a, T: Translation>(
         &self,
-        setup: &Setup<'_>,
+        setup: &'a Setup<'a>,
         budget: u64,
-    ) -> Result<(Pool<T>, Tree<T>), BenchError> {
-        let config = setup.config(PAGE, budget, FileState::NEW);
-        self.open_at(config, &self.path, OpenKind::ReadOnly)
+    ) -> Result<Subject<'a, T>, BenchError> {
+        self.open_in(setup, budget, TierConfig::default())
     }
 
     /// The same with memory in tiers, of which the budget is the first.
-    pub(crate) fn open_in<T: Translation>(
+    pub(crate) fn open_in<'a, T: Translation>(
         &self,
-        setup: &Setup<'_>,
+        setup: &'a Setup<'a>,
         budget: u64,
         tiers: TierConfig,
-    ) -> Result<(Pool<T>, Tree<T>), BenchError> {
-        let config = PoolConfig { tiers, ..setup.config(PAGE, budget, FileState::NEW) };
-        self.open_at(config, &self.path, OpenKind::ReadOnly)
+    ) -> Result<Subject<'a, T>, BenchError> {
+        self.open_at(setup, budget, tiers, &self.path, OpenKind::ReadOnly)
     }
 
     /// Opens a copy of it that this run may write to.
-    pub(crate) fn open_copy<T: Translation>(
+    pub(crate) fn open_copy<'a, T: Translation>(
         &self,
-        setup: &Setup<'_>,
+        setup: &'a Setup<'a>,
         budget: u64,
-    ) -> Result<(Pool<T>, Tree<T>), BenchError> {
+    ) -> Result<Subject<'a, T>, BenchError> {
         let copy = setup.dir.join("copy");
         fs::copy(&self.path, &copy).map_err(BenchError::file(&copy))?;
-        self.open_at(setup.config(PAGE, budget, FileState::NEW), &copy, OpenKind::Existing)
+        self.open_at(setup, budget, TierConfig::default(), &copy, OpenKind::Existing)
     }
 
-    fn open_at<T: Translation>(
+    fn open_at<'a, T: Translation>(
         &self,
-        config: PoolConfig,
+        setup: &'a Setup<'a>,
+        budget: u64,
+        tiers: TierConfig,
         path: &Path,
         kind: OpenKind,
-    ) -> Result<(Pool<T>, Tree<T>), BenchError> {
+    ) -> Result<Subject<'a, T>, BenchError> {
         let file = FileState {
             space_directory: PhysicalPageNo::new(self.space_directory),
             next_space: space_id(self.next_space)?,
             file_pages: self.file_pages,
         };
-        let pool: Pool<T> = open(path, kind, &PoolConfig { file, ..config }, &KINDS)?;
-        let tree = self.tree(&pool, 0)?;
-        Ok((pool, tree))
+        let config = PoolConfig { tiers, ..setup.config(PAGE, budget, file) };
+        let pool: Pool<T> = open(path, kind, &config, &KINDS)?;
+        let (tree, keys) = (self.tree(&pool, 0)?, Keys::new(self.records));
+        Ok(Subject { setup, tree, pool, keys })
     }
 
     /// One of its trees, in the order in which they were made.

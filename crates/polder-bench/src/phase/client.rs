@@ -24,14 +24,13 @@ pub(super) struct Client<'a, 'b> {
     records: u64,
     /// What is written.
     value: Vec<u8>,
-    /// What is written at once, where that is more than one record.
-    batch: Vec<(Key, Vec<u8>)>,
     /// What was read.
     read: Vec<u8>,
     until_check: u64,
     /// Keys to be looked up by one call, if that is how lookups are made: until there are so many.
     wanted: Vec<Key>,
-    /// The same of what is written, in the first `changed` places.
+    /// What is written by one call, where that is more than one record: collected in the first
+    /// `changed` places.
     changes: Vec<(Key, Vec<u8>)>,
     changed: usize,
     /// The same of scans: where each begins, and how many entries it has.
@@ -50,7 +49,9 @@ impl<'a, 'b> Client<'a, 'b> {
         records: u64,
     ) -> Client<'a, 'b> {
         let plan = phase.plan;
-        let batch = if plan.batch > 1 { plan.batch as usize } else { 0 };
+        // Batches are for commits, which are not made by many at once.
+        let changes = phase.many.max(plan.batch as usize);
+        let changes = if mix.update > 0 && changes > 1 { changes } else { 0 };
         Client {
             phase,
             thread,
@@ -61,11 +62,10 @@ impl<'a, 'b> Client<'a, 'b> {
             space,
             records,
             value: vec![0; plan.value_size],
-            batch: vec![(Key::default(), vec![0; plan.value_size]); batch],
             read: Vec::with_capacity(plan.value_size),
             until_check: 1,
             wanted: Vec::with_capacity(phase.many),
-            changes: Vec::new(),
+            changes: vec![(Key::default(), vec![0; plan.value_size]); changes],
             changed: 0,
             scans: Vec::new(),
         }
@@ -102,8 +102,7 @@ impl<'a, 'b> Client<'a, 'b> {
 
     #[inline]
     fn read(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
-        let record = self.choose();
-        let key = records::key(record);
+        let key = records::key(self.choose());
         if self.phase.many > 1 {
             self.wanted.push(key);
             return if self.wanted.len() < self.phase.many {
@@ -118,10 +117,10 @@ impl<'a, 'b> Client<'a, 'b> {
             let session = &mut *self.session;
             let found = meter.time(|| session.lend(&key, &mut |piece| sum = add(sum, piece)));
             std::hint::black_box(sum);
-            return self.expect(found, record);
+            return self.expect(found, &key);
         }
         let found = meter.time(|| self.session.get(&key, &mut self.read));
-        self.expect(found, record)?;
+        self.expect(found, &key)?;
         if self.until_check == 0 {
             self.until_check = READS_PER_CHECK;
             check_value(key, &self.read, self.phase.plan.value_size)?;
@@ -138,8 +137,11 @@ impl<'a, 'b> Client<'a, 'b> {
         let session = &mut *self.session;
         let found = meter.time_many(wanted.len() as u64, || {
             session.get_many(wanted, &mut |i, found| {
-                let Some(found) = found else { return };
                 answers += 1;
+                let Some(found) = found else {
+                    wrong = Some(missing(&wanted[i]));
+                    return;
+                };
                 value.clear();
                 value.extend_from_slice(found);
                 *until_check -= 1;
@@ -150,70 +152,53 @@ impl<'a, 'b> Client<'a, 'b> {
             })
         });
         found.map_err(BenchError::engine(self.phase.name))?;
-        let keys = std::mem::take(&mut self.wanted);
-        if answers != keys.len() {
-            for key in &keys {
-                let found = self.session.get(key, &mut self.read);
-                self.expect(found, records::record_of(*key))?;
-            }
-            let (found, expected) = (answers as u64, keys.len() as u64);
-            return Err(BenchError::WrongCount { found, expected });
-        }
-        self.wanted = keys;
+        let expected = wanted.len() as u64;
         self.wanted.clear();
-        wrong.map_or(Ok(()), Err)
+        match wrong {
+            Some(wrong) => Err(wrong),
+            None if answers != expected => Err(BenchError::WrongCount { found: answers, expected }),
+            None => Ok(()),
+        }
     }
 
     fn update(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
-        if !self.batch.is_empty() {
-            return self.update_batch(meter);
+        if !self.changes.is_empty() {
+            return self.update_many(meter);
         }
         let key = records::key(self.choose());
         let salt = self.random.random();
-        if self.phase.many > 1 {
-            return self.update_later(key, salt, meter);
-        }
         records::fill(key, salt, &mut self.value);
         let put = meter.time(|| self.session.put(&key, &self.value));
         meter.wrote(1);
         put.map_err(BenchError::engine(self.phase.name))
     }
 
-    /// Collects what is written, until it is enough for a call.
-    fn update_later(
-        &mut self,
-        key: Key,
-        salt: u64,
-        meter: &mut Meter<'_>,
-    ) -> Result<(), BenchError> {
-        let (many, size) = (self.phase.many, self.phase.plan.value_size);
-        if self.changes.is_empty() {
-            self.changes.resize(many, (Key::default(), vec![0; size]));
-        }
-        let (stored, value) = &mut self.changes[self.changed];
-        *stored = key;
-        records::fill(key, salt, value);
-        self.changed += 1;
-        if self.changed < many {
-            return Ok(());
-        }
-        self.changed = 0;
-        let put = meter.time_many(many as u64, || self.session.put_many(&self.changes));
-        meter.wrote(many as u64);
-        put.map_err(BenchError::engine(self.phase.name))
-    }
-
-    /// The same for many records in one commit; a record may come twice.
-    fn update_batch(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
-        for at in 0..self.batch.len() {
+    /// Collects what is written: a whole batch, which is then one commit (a record may come twice), or
+    /// one record, until there are enough of them for a call.
+    fn update_many(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
+        let is_batch = self.phase.plan.batch > 1;
+        let count = self.changes.len();
+        loop {
             let key = records::key(self.choose());
             let salt = self.random.random();
-            let (stored, value) = &mut self.batch[at];
+            let (stored, value) = &mut self.changes[self.changed];
             *stored = key;
             records::fill(key, salt, value);
+            self.changed += 1;
+            if self.changed == count {
+                break;
+            }
+            if !is_batch {
+                return Ok(());
+            }
         }
-        let put = meter.time(|| self.session.put_batch(&self.batch));
-        meter.wrote(self.batch.len() as u64);
+        self.changed = 0;
+        let put = if is_batch {
+            meter.time(|| self.session.put_batch(&self.changes))
+        } else {
+            meter.time_many(count as u64, || self.session.put_many(&self.changes))
+        };
+        meter.wrote(count as u64);
         put.map_err(BenchError::engine(self.phase.name))
     }
 
@@ -228,8 +213,7 @@ impl<'a, 'b> Client<'a, 'b> {
     }
 
     fn modify(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
-        let record = self.choose();
-        let key = records::key(record);
+        let key = records::key(self.choose());
         let salt = self.random.random();
         let mut whole = true;
         let size = self.phase.plan.value_size;
@@ -239,22 +223,19 @@ impl<'a, 'b> Client<'a, 'b> {
                 records::fill(key, salt, value);
             })
         });
-        self.expect(found, record)?;
+        self.expect(found, &key)?;
         meter.wrote(1);
         if whole { Ok(()) } else { Err(wrong_value(key)) }
     }
 
     fn scan(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
-        let record = self.choose();
-        let key = records::key(record);
+        let key = records::key(self.choose());
         let most = 1 + self.random.random_range(..Mix::MOST_SCANNED);
-        let start = u64::from_be_bytes(key);
         if self.phase.many > 1 {
             self.scans.push((key, most));
             return if self.scans.len() < self.phase.many { Ok(()) } else { self.scan_many(meter) };
         }
-        // Inserts under way may show up in a scan: any record of any number is right.
-        let mut reader = ScanReader::new(start, self.phase.plan.value_size, u64::MAX);
+        let mut reader = reader(&key, self.phase.plan.value_size);
         let mut error = None;
         let scanned = meter.time(|| {
             self.session.scan(&key, &mut |key, value| {
@@ -263,53 +244,50 @@ impl<'a, 'b> Client<'a, 'b> {
             })
         });
         scanned.map_err(BenchError::engine(self.phase.name))?;
-        match error {
-            Some(error) => Err(error),
-            None if reader.first != Some(start) => Err(BenchError::Missing { record }),
-            None => Ok(()),
-        }
+        error.map_or_else(|| expect_first(&reader, &key), Err)
     }
 
     /// Makes the scans that were collected, each checked as one alone.
     fn scan_many(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
         let size = self.phase.plan.value_size;
-        let scans = std::mem::take(&mut self.scans);
-        let starts: Vec<Key> = scans.iter().map(|(start, _)| *start).collect();
-        let reader = |start: &Key| ScanReader::new(u64::from_be_bytes(*start), size, u64::MAX);
-        let mut readers: Vec<_> = starts.iter().map(reader).collect();
+        let (starts, most): (Vec<Key>, Vec<u64>) = self.scans.drain(..).unzip();
+        let mut readers: Vec<_> = starts.iter().map(|start| reader(start, size)).collect();
         let mut error = None;
         let scanned = meter.time_many(starts.len() as u64, || {
             self.session.scan_many(&starts, &mut |i, key, value| {
                 let reader = &mut readers[i];
                 let wrong = reader.take(key, value).err();
-                let goes_on = wrong.is_none() && reader.count < scans[i].1;
+                let goes_on = wrong.is_none() && reader.count < most[i];
                 error = error.take().or(wrong);
                 goes_on
             })
         });
         scanned.map_err(BenchError::engine(self.phase.name))?;
-        self.scans = scans;
-        self.scans.clear();
-        let missed = readers
-            .iter()
-            .zip(&starts)
-            .find(|(reader, start)| reader.first != Some(u64::from_be_bytes(**start)));
-        match (error, missed) {
-            (Some(error), _) => Err(error),
-            (None, Some((_, start))) => {
-                Err(BenchError::Missing { record: records::record_of(*start) })
-            }
-            (None, None) => Ok(()),
-        }
+        error.map_or(Ok(()), Err)?;
+        readers.iter().zip(&starts).try_for_each(|(reader, start)| expect_first(reader, start))
     }
 
     #[inline]
-    fn expect(&self, found: Result<bool, EngineError>, record: u64) -> Result<(), BenchError> {
+    fn expect(&self, found: Result<bool, EngineError>, key: &Key) -> Result<(), BenchError> {
         match found.map_err(BenchError::engine(self.phase.name))? {
             true => Ok(()),
-            false => Err(BenchError::Missing { record }),
+            false => Err(missing(key)),
         }
     }
+}
+
+/// For a scan from `start`. Inserts under way may show up in it: any record of any number is right.
+fn reader(start: &Key, value_size: usize) -> ScanReader {
+    ScanReader::new(u64::from_be_bytes(*start), value_size, u64::MAX)
+}
+
+/// A scan begins with the record that it was to begin with.
+fn expect_first(reader: &ScanReader, start: &Key) -> Result<(), BenchError> {
+    if reader.first == Some(u64::from_be_bytes(*start)) { Ok(()) } else { Err(missing(start)) }
+}
+
+fn missing(key: &Key) -> BenchError {
+    BenchError::Missing { record: records::record_of(*key) }
 }
 
 /// Reads each byte, as fast as memory gives them.

@@ -4,26 +4,26 @@ use polder_pool::miss_ratio::Sampler;
 
 use super::Tally;
 use super::frames::id;
-use super::trace::{Trace, filled};
+use super::trace::Trace;
 use crate::error::BenchError;
-use crate::interrupt::Interrupt;
 
 /// Sizes at which the curves are compared: eighths of the cache, up to what the sampled one tells.
 const SIZES: u64 = 32;
 
-/// Hits by the sampled curve, and the mean of what it differs by from the exact one. `None` where the
-/// cache is too small for a sample.
-pub(super) fn run(
-    trace: &Trace,
-    frames: u32,
-    interrupt: &Interrupt,
-) -> Result<Option<(Tally, f64)>, BenchError> {
+/// Whether a cache is large enough for a sample.
+pub(super) fn has_sample(frames: u32) -> bool {
+    Sampler::new(frames.into()).is_some()
+}
+
+/// Hits by the sampled curve, and the mean of what it differs by from the exact one, for a cache that
+/// [`has_sample`].
+pub(super) fn run(trace: &Trace, frames: u32) -> Result<Tally, BenchError> {
     let frames = u64::from(frames);
-    let Some(sampler) = Sampler::new(frames) else { return Ok(None) };
+    let sampler = Sampler::new(frames).expect("the cache is large enough");
     let ratios = |requests: u64| sampler.ratios(requests, &[frames], 1);
-    let (mut before, mut exact) = (ratios(0), Distances::new(trace)?);
+    let (mut before, mut exact) = (ratios(0), Distances::new(trace));
     let warmup = trace.warmup as u64;
-    let tally = trace.count(interrupt, |request, page, _| {
+    let tally = trace.count(|request, page, _| {
         if request as u64 == warmup {
             before = ratios(warmup);
         }
@@ -42,7 +42,7 @@ pub(super) fn run(
     let error = |size| (sampled(size) - exact.misses(size) / tally.requests.max(1) as f64).abs();
     let mean = sizes.map(error).sum::<f64>() / SIZES as f64;
     let hits = tally.requests as f64 * (1.0 - sampled(frames)).clamp(0.0, 1.0);
-    Ok(Some((Tally { hits: hits.round() as u64, ..tally }, mean)))
+    Ok(Tally { hits: hits.round() as u64, curve_error: Some(mean), ..tally })
 }
 
 /// How many other pages were asked for since the last request for the same: a tree of sums over the
@@ -59,13 +59,13 @@ struct Distances {
 }
 
 impl Distances {
-    fn new(trace: &Trace) -> Result<Distances, BenchError> {
-        Ok(Distances {
-            last: filled(0, trace.pages as usize, "pages")?,
-            sums: filled(0, trace.requests.len() + 1, "requests")?,
-            counts: filled(0, trace.pages as usize, "pages")?,
+    fn new(trace: &Trace) -> Distances {
+        Distances {
+            last: vec![0; trace.pages as usize],
+            sums: vec![0; trace.requests.len() + 1],
+            counts: vec![0; trace.pages as usize],
             first: 0,
-        })
+        }
     }
 
     fn request(&mut self, page: u32, request: usize, counts: bool) {
@@ -121,20 +121,19 @@ mod tests {
         let data = polder_testkit::found::data("traces/OLTP.lis.zst");
         sources.extend(data.map(|path| (Source::File(path, None), 0.02)));
         for (source, most) in sources {
-            let trace = source.trace(&Interrupt::silent()).unwrap();
-            let found = run(&trace, 16_384, &Interrupt::silent()).unwrap();
-            let (tally, error) = found.expect("it is large enough");
+            let trace = source.trace().unwrap();
+            let tally = run(&trace, 16_384).unwrap();
+            let error = tally.curve_error.unwrap();
             println!("{}: {error:.4}", source.name());
             assert!(error < most, "{}: {error:.4}", source.name());
             // What it is compared with is the exact curve.
-            let mut exact = Distances::new(&trace).unwrap();
+            let mut exact = Distances::new(&trace);
             for (request, page) in trace.requests.iter().enumerate() {
                 exact.request(*page, request, request >= trace.warmup);
             }
             for frames in [1000, 16_384] {
                 let lru = Player::Reference(Order::Lru);
-                let size = CacheSize::Frames(frames);
-                let played = play(lru, &trace, size, &Interrupt::silent()).unwrap();
+                let played = play(lru, &trace, CacheSize::Frames(frames)).unwrap();
                 assert_eq!((played.requests - played.hits) as f64, exact.misses(frames.into()));
                 assert_eq!(played.requests, tally.requests);
             }
@@ -143,7 +142,6 @@ mod tests {
 
     #[test]
     fn a_small_cache_has_no_sample() {
-        let trace = Trace { requests: vec![0, 1], pages: 2, ..Trace::default() };
-        assert!(run(&trace, 1000, &Interrupt::silent()).unwrap().is_none());
+        assert!(!has_sample(1000) && has_sample(8192));
     }
 }

@@ -4,9 +4,8 @@
 //! than the cache is never kept, any other one always is, and as many go as are needed for it.
 
 use super::Tally;
-use super::trace::{Room, Trace, filled};
+use super::trace::{Room, Trace};
 use crate::error::BenchError;
-use crate::interrupt::Interrupt;
 use crate::random::{RngExt, stream};
 
 /// Which page goes.
@@ -27,9 +26,9 @@ struct Ring {
 }
 
 impl Ring {
-    fn new(pages: u32) -> Result<Ring, BenchError> {
-        let nobody = || filled(0, pages as usize + 1, "pages");
-        Ok(Ring { next: nobody()?, previous: nobody()? })
+    fn new(pages: u32) -> Ring {
+        let numbers = pages as usize + 1;
+        Ring { next: vec![0; numbers], previous: vec![0; numbers] }
     }
 
     fn push(&mut self, page: u32) {
@@ -47,72 +46,44 @@ impl Ring {
         self.previous[after as usize] = before;
     }
 
-    fn first(&self) -> Option<u32> {
-        self.next[0].checked_sub(1)
+    /// Takes the first page out; there must be one.
+    fn pop(&mut self) -> u32 {
+        let first = self.next[0] - 1;
+        self.remove(first);
+        first
     }
 }
 
 /// Runs through the trace.
-pub(super) fn run(
-    order: Order,
-    trace: &Trace,
-    room: &Room<'_>,
-    interrupt: &Interrupt,
-) -> Result<Tally, BenchError> {
-    if order == Order::Random {
-        random(trace, room, interrupt)
-    } else {
-        ring(order, trace, room, interrupt)
-    }
-}
-
-fn ring(
-    order: Order,
-    trace: &Trace,
-    room: &Room<'_>,
-    interrupt: &Interrupt,
-) -> Result<Tally, BenchError> {
-    let mut ring = Ring::new(trace.pages)?;
-    let mut resident = filled(false, trace.pages as usize, "pages")?;
+pub(super) fn run(order: Order, trace: &Trace, room: &Room<'_>) -> Result<Tally, BenchError> {
+    let mut is_resident = vec![false; trace.pages as usize];
+    // The resident pages: in the ring, but for random replacement in the list.
+    let (mut ring, mut list) = (Ring::new(trace.pages), Vec::new());
+    let mut random = stream(1, 0);
     let mut used = 0;
-    trace.count(interrupt, |_, page, dirty| {
-        let hit = resident[page as usize];
+    trace.count(|_, page, dirty| {
+        let hit = is_resident[page as usize];
         if hit && order == Order::Lru {
             ring.remove(page);
             ring.push(page);
         }
         if !hit && room.of(page) <= room.all {
             while used + room.of(page) > room.all {
-                let Some(first) = ring.first() else { break };
-                ring.remove(first);
-                resident[first as usize] = false;
-                dirty.evict(first);
-                used -= room.of(first);
-            }
-            ring.push(page);
-            resident[page as usize] = true;
-            used += room.of(page);
-        }
-        Ok(hit)
-    })
-}
-
-fn random(trace: &Trace, room: &Room<'_>, interrupt: &Interrupt) -> Result<Tally, BenchError> {
-    let mut random = stream(1, 0);
-    let mut resident: Vec<u32> = Vec::new();
-    let mut is_resident = filled(false, trace.pages as usize, "pages")?;
-    let mut used = 0;
-    trace.count(interrupt, |_, page, dirty| {
-        let hit = is_resident[page as usize];
-        if !hit && room.of(page) <= room.all {
-            while used + room.of(page) > room.all {
-                let drawn = random.random_range(..resident.len() as u64);
-                let gone = resident.swap_remove(drawn as usize);
+                let gone = match order {
+                    Order::Lru | Order::Fifo => ring.pop(),
+                    Order::Random => {
+                        let drawn = random.random_range(..list.len() as u64);
+                        list.swap_remove(drawn as usize)
+                    }
+                };
                 is_resident[gone as usize] = false;
                 dirty.evict(gone);
                 used -= room.of(gone);
             }
-            resident.push(page);
+            match order {
+                Order::Lru | Order::Fifo => ring.push(page),
+                Order::Random => list.push(page),
+            }
             is_resident[page as usize] = true;
             used += room.of(page);
         }

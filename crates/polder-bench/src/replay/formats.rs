@@ -4,11 +4,12 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::STRETCH;
+use zerocopy::little_endian::{I64, U32, U64};
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+
 use super::packed::Unpacked;
 use super::trace::{Builder, Trace};
 use crate::error::{BenchError, quoted};
-use crate::interrupt::Interrupt;
 
 /// How requests stand in a file. Each may be compressed with zstd, if its name ends so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -27,7 +28,6 @@ pub(crate) enum Format {
     Ids,
 }
 
-const ORACLE_RECORD_BYTES: usize = 24;
 /// What a line may ask for at once; more is a damaged file.
 const MOST_BLOCKS_PER_LINE: u64 = 1 << 20;
 /// The first line of the traces of WATT.
@@ -62,11 +62,7 @@ fn is_packed(path: &Path) -> bool {
 }
 
 /// Reads all of it, in the format that was said or that its name says, else as ids.
-pub(super) fn read(
-    path: &Path,
-    said: Option<Format>,
-    interrupt: &Interrupt,
-) -> Result<Trace, BenchError> {
+pub(super) fn read(path: &Path, said: Option<Format>) -> Result<Trace, BenchError> {
     let format = said.or_else(|| Format::of(path));
     let file = BufReader::new(File::open(path).map_err(BenchError::file(path))?);
     let source: Box<dyn BufRead> = if is_packed(path) {
@@ -77,12 +73,10 @@ pub(super) fn read(
     };
     let mut builder = Builder::default();
     let read = match format {
-        Some(Format::Oracle) => read_oracle(source, path, interrupt, &mut builder),
-        Some(Format::Lis) => read_lines(source, path, interrupt, |line| blocks(line, &mut builder)),
-        Some(Format::Spc) => read_lines(source, path, interrupt, |line| spc(line, &mut builder)),
-        Some(Format::Ids) | None => {
-            read_lines(source, path, interrupt, |line| id(line, &mut builder))
-        }
+        Some(Format::Oracle) => read_oracle(source, path, &mut builder),
+        Some(Format::Lis) => read_lines(source, path, |line| blocks(line, &mut builder)),
+        Some(Format::Spc) => read_lines(source, path, |line| spc(line, &mut builder)),
+        Some(Format::Ids) | None => read_lines(source, path, |line| id(line, &mut builder)),
     };
     read.map_err(|error| match (format, error) {
         (None, BenchError::Trace { path, at, why }) => {
@@ -101,13 +95,9 @@ pub(super) fn read(
 fn read_lines(
     source: impl BufRead,
     path: &Path,
-    interrupt: &Interrupt,
     mut take: impl FnMut(&str) -> Result<(), String>,
 ) -> Result<(), BenchError> {
     for (number, line) in (1..).zip(source.lines()) {
-        if number % STRETCH as u64 == 0 {
-            interrupt.check()?;
-        }
         let line = line.map_err(|error| match error.kind() {
             io::ErrorKind::InvalidData => wrong(path, number, "it is not text".to_owned()),
             _ => BenchError::file(path)(error),
@@ -173,46 +163,37 @@ fn spc(line: &str, builder: &mut Builder) -> Result<(), String> {
     pages.into_iter().try_for_each(|page| builder.request(base + page, is_write))
 }
 
+/// A record of libCacheSim's oracleGeneral.
+#[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct OracleRecord {
+    _time: U32,
+    id: U64,
+    bytes: U32,
+    _next: I64,
+}
+
 fn read_oracle(
     mut source: impl Read,
     path: &Path,
-    interrupt: &Interrupt,
     builder: &mut Builder,
 ) -> Result<(), BenchError> {
+    let mut record = Vec::new();
     for number in 1.. {
-        if number % STRETCH as u64 == 0 {
-            interrupt.check()?;
+        record.clear();
+        let mut next = source.by_ref().take(size_of::<OracleRecord>() as u64);
+        next.read_to_end(&mut record).map_err(BenchError::file(path))?;
+        if record.is_empty() {
+            break;
         }
-        let mut record = [0; ORACLE_RECORD_BYTES];
-        match fill(&mut source, &mut record).map_err(BenchError::file(path))? {
-            0 => break,
-            ORACLE_RECORD_BYTES => {}
-            short => {
-                return Err(wrong(path, number, format!("the record has {short} of 24 bytes")));
-            }
-        }
-        let [_, _, _, _, id @ .., _, _, _, _, _, _, _, _] = record;
-        let [a, b, c, d, e, f, g, h, size @ ..] = id;
-        let id = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
-        builder
-            .request_sized(id, u32::from_le_bytes(size))
-            .map_err(|why| wrong(path, number, why))?;
+        let Ok(OracleRecord { id, bytes, .. }) = OracleRecord::read_from_bytes(&record) else {
+            let why = format!("the record has {} of 24 bytes", record.len());
+            return Err(wrong(path, number, why));
+        };
+        let taken = builder.request_sized(id.get(), bytes.get());
+        taken.map_err(|why| wrong(path, number, why))?;
     }
     Ok(())
-}
-
-/// Reads until the buffer is full or the source ends.
-fn fill(source: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match source.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
 }
 
 #[cfg(test)]

@@ -7,9 +7,8 @@ use polder_pool::FrameId;
 use polder_pool::replacement::{Look, Pages, Replacement, ReplacementKind};
 
 use super::Tally;
-use super::trace::{Trace, filled};
+use super::trace::Trace;
 use crate::error::BenchError;
-use crate::interrupt::Interrupt;
 
 /// How often a policy is asked for a victim: once it may only mark, once for what was marked
 /// then, and once urgently.
@@ -91,18 +90,13 @@ pub(super) fn id(page: u32) -> PageId {
 }
 
 /// Runs a policy through the trace, with so many frames.
-pub(super) fn run(
-    kind: ReplacementKind,
-    trace: &Trace,
-    count: u32,
-    interrupt: &Interrupt,
-) -> Result<Tally, BenchError> {
+pub(super) fn run(kind: ReplacementKind, trace: &Trace, count: u32) -> Result<Tally, BenchError> {
     let policy = &*kind.build(count);
-    let frames = Frames(filled(Cell::default(), count as usize + 1, "frames")?);
-    let mut at = filled(FrameId::NONE, trace.pages as usize, "pages")?;
+    let frames = Frames(vec![Cell::default(); count as usize + 1]);
+    let mut at = vec![FrameId::NONE; trace.pages as usize];
     let mut victims = Vec::new();
     let (mut filled, mut heard) = (0, 0);
-    let tally = trace.count(interrupt, |request, page, dirty| {
+    let tally = trace.count(|request, page, dirty| {
         let is_write = trace.is_write(request);
         let frame = at[page as usize];
         if frame != FrameId::NONE {

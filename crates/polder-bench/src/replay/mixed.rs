@@ -4,8 +4,6 @@
 
 use super::trace::Trace;
 use super::zipf::made;
-use crate::error::BenchError;
-use crate::interrupt::Interrupt;
 use crate::random::{Random, RngExt};
 
 const WAREHOUSES: u64 = 10;
@@ -46,14 +44,9 @@ impl Mixed {
     /// What it is called in the place of a file.
     pub(crate) const NAME: &str = "tpcc-like";
 
-    pub(super) fn trace(&self, interrupt: &Interrupt) -> Result<Trace, BenchError> {
+    pub(super) fn trace(&self) -> Trace {
         let mut orders = vec![ORDERS_PER_PAGE * ORDER_PAGES / 2; (WAREHOUSES * DISTRICTS) as usize];
-        made(
-            self.requests,
-            PAGES as u32,
-            |random, trace| transaction(random, &mut orders, trace),
-            interrupt,
-        )
+        made(self.requests, PAGES as u32, |random, trace| transaction(random, &mut orders, trace))
     }
 }
 
@@ -126,7 +119,7 @@ mod tests {
     #[test]
     fn half_of_it_writes_and_items_are_only_read() {
         let mixed = Mixed { requests: 200_000 };
-        let trace = mixed.trace(&Interrupt::silent()).unwrap();
+        let trace = mixed.trace();
         assert_eq!(trace.requests.len(), trace.writes.len());
         assert!(trace.requests.iter().all(|page| *page < trace.pages));
         let writes = trace.writes.iter().filter(|write| **write).count();

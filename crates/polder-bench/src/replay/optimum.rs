@@ -9,41 +9,35 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::Tally;
-use super::trace::{MOST_REQUESTS, Room, Trace, filled};
+use super::trace::{MOST_REQUESTS, Room, Trace};
 use crate::error::BenchError;
-use crate::interrupt::Interrupt;
 
 /// Of a page that is not used again.
 const NEVER: u32 = u32::MAX;
 const NOT_RESIDENT: u32 = 0;
 
 /// For each request, the position of the next one for its page.
-fn next_uses(trace: &Trace, interrupt: &Interrupt) -> Result<Vec<u32>, BenchError> {
+fn next_uses(trace: &Trace) -> Vec<u32> {
     debug_assert!(trace.requests.len() as u64 <= MOST_REQUESTS);
-    interrupt.check()?;
-    let mut next = filled(NEVER, trace.requests.len(), "requests")?;
-    let mut upcoming = filled(NEVER, trace.pages as usize, "pages")?;
+    let mut next = vec![NEVER; trace.requests.len()];
+    let mut upcoming = vec![NEVER; trace.pages as usize];
     for (at, &page) in trace.requests.iter().enumerate().rev() {
         next[at] = std::mem::replace(&mut upcoming[page as usize], at as u32);
     }
-    Ok(next)
+    next
 }
 
 /// Runs through the trace.
-pub(super) fn run(
-    trace: &Trace,
-    room: &Room<'_>,
-    interrupt: &Interrupt,
-) -> Result<Tally, BenchError> {
-    let next = next_uses(trace, interrupt)?;
+pub(super) fn run(trace: &Trace, room: &Room<'_>) -> Result<Tally, BenchError> {
+    let next = next_uses(trace);
     // By page: when it is used next, or 0, which is no next use of anything.
-    let mut due = filled(NOT_RESIDENT, trace.pages as usize, "pages")?;
+    let mut due = vec![NOT_RESIDENT; trace.pages as usize];
     // Next uses and pages. Of the pages that are never used again the lowest number goes first.
     // Entries of former uses stay until they are swept out; they lie below those of all resident
     // pages, because their time has passed, so none of them is ever popped.
     let mut heap: BinaryHeap<(u32, Reverse<u32>)> = BinaryHeap::new();
     let (mut used, mut resident) = (0, 0usize);
-    trace.count(interrupt, |at, page, dirty| {
+    trace.count(|at, page, dirty| {
         let (hit, fits) = (due[page as usize] != NOT_RESIDENT, room.of(page) <= room.all);
         if !hit && fits {
             while used + room.of(page) > room.all {

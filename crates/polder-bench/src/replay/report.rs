@@ -1,10 +1,6 @@
-//! What a replay prints: a table, or a JSON line for each row.
-
-use std::fmt::Write as _;
+//! What a replay prints: a table for each trace and size, or a JSON line for each row.
 
 use serde::Serialize;
-
-use super::{CacheSize, Paper, Tally};
 
 /// One policy at one size on one trace; the JSON line.
 #[derive(Debug, Clone, Serialize)]
@@ -32,86 +28,28 @@ pub(crate) struct Replayed {
     pub(crate) curve_error: Option<f64>,
 }
 
-impl Replayed {
-    pub(super) fn new(
-        trace: &str,
-        policy: &str,
-        size: CacheSize,
-        tally: Tally,
-        ns_per_request: f64,
-        paper_percent: Option<f64>,
-    ) -> Replayed {
-        let (frames, bytes) = match size {
-            CacheSize::Frames(frames) => (Some(frames), None),
-            CacheSize::Bytes(bytes) => (None, Some(bytes)),
-        };
-        let Tally { requests, hits, heard, writes } = tally;
-        Replayed {
-            trace: trace.to_owned(),
-            policy: policy.to_owned(),
-            frames,
-            bytes,
-            requests,
-            hits,
-            hit_percent: 100.0 * hits as f64 / requests.max(1) as f64,
-            misses: requests - hits,
-            writes,
-            heard,
-            ns_per_request,
-            paper_percent,
-            curve_error: None,
-        }
+/// The rows of one trace at one size, for people. `title` says which.
+pub(crate) fn table(title: &str, rows: &[Replayed]) -> String {
+    let has_paper = rows.iter().any(|row| row.paper_percent.is_some());
+    let mut titles = vec!["policy", "hits", "hit ratio", "misses", "writes", "heard", "ns/request"];
+    titles.extend(has_paper.then_some("paper"));
+    let cells = rows.iter().map(|row| {
+        let heard = 100.0 * row.heard as f64 / row.requests.max(1) as f64;
+        vec![
+            row.policy.clone(),
+            row.hits.to_string(),
+            format!("{:.3}%", row.hit_percent),
+            row.misses.to_string(),
+            row.writes.to_string(),
+            format!("{heard:.3}%"),
+            format!("{:.1}", row.ns_per_request),
+            row.paper_percent.map_or(String::new(), |percent| format!("{percent:.1}%")),
+        ]
+    });
+    let requests = rows.first().map_or(0, |row| row.requests);
+    let mut text = format!("{title}, {requests} requests\n{}", crate::table::table(&titles, cells));
+    for (row, error) in rows.iter().filter_map(|row| Some((row, row.curve_error?))) {
+        text += &format!("The curve of {} is {:.3}% off on average.\n", row.policy, 100.0 * error);
     }
-
-    fn size(&self) -> CacheSize {
-        match (self.frames, self.bytes) {
-            (Some(frames), _) => CacheSize::Frames(frames),
-            (None, bytes) => CacheSize::Bytes(bytes.unwrap_or(0)),
-        }
-    }
-}
-
-/// A table for people, row by row, with a heading for each trace and size.
-#[derive(Debug, Default)]
-pub(crate) struct Table {
-    /// What the last heading was for.
-    below: Option<(String, CacheSize)>,
-}
-
-impl Table {
-    /// The line of a row, and before it the heading, where there is need of one.
-    pub(crate) fn row(&mut self, row: &Replayed) -> String {
-        let mut text = String::new();
-        let (trace, size) = (row.trace.as_str(), row.size());
-        if self.below.as_ref().is_none_or(|below| (below.0.as_str(), below.1) != (trace, size)) {
-            self.below = Some((trace.to_owned(), size));
-            let has_paper = trace == Paper::NAME && size == CacheSize::Frames(Paper::FRAMES);
-            let paper = if has_paper { format!(" {:>8}", "paper") } else { String::new() };
-            let _ = writeln!(text, "{trace}, {}, {} requests", size.show(), row.requests);
-            let _ = writeln!(
-                text,
-                "  {:<12} {:>12} {:>9} {:>12} {:>12} {:>9} {:>11}{paper}",
-                "policy", "hits", "hit ratio", "misses", "writes", "heard", "ns/request"
-            );
-        }
-        let paper = match row.paper_percent {
-            Some(percent) => format!(" {percent:>7.1}%"),
-            None => String::new(),
-        };
-        let _ = write!(
-            text,
-            "  {:<12} {:>12} {:>8.3}% {:>12} {:>12} {:>8.3}% {:>11.1}{paper}",
-            row.policy,
-            row.hits,
-            row.hit_percent,
-            row.misses,
-            row.writes,
-            100.0 * row.heard as f64 / row.requests.max(1) as f64,
-            row.ns_per_request
-        );
-        if let Some(error) = row.curve_error {
-            let _ = write!(text, "  (its curve is {:.3}% off on average)", 100.0 * error);
-        }
-        text
-    }
+    text
 }

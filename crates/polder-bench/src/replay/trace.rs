@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use super::{CacheSize, STRETCH, Tally};
+use super::{CacheSize, Tally};
 use crate::error::BenchError;
-use crate::interrupt::Interrupt;
 
 /// The most that a trace can have: the optimum keeps positions in 32 bits, and one value for none.
-pub(super) const MOST_REQUESTS: u64 = u32::MAX as u64 - 1;
+pub(crate) const MOST_REQUESTS: u64 = u32::MAX as u64 - 1;
 
 /// Requests by dense page numbers: 0, 1, 2 in the order in which pages first appear.
 #[derive(Debug, Default)]
@@ -76,40 +75,26 @@ impl Trace {
     /// dirty.)
     pub(super) fn count(
         &self,
-        interrupt: &Interrupt,
         mut is_hit: impl FnMut(usize, u32, &mut Dirty) -> Result<bool, BenchError>,
     ) -> Result<Tally, BenchError> {
         let mut tally = Tally::default();
         let has_writes = !self.writes.is_empty();
         debug_assert!(!has_writes || self.bytes.is_empty());
         let pages = if has_writes { self.pages as usize } else { 0 };
-        let mut dirty = Dirty { pages: filled(false, pages, "pages")?, written: 0 };
-        for (stretch, requests) in self.requests.chunks(STRETCH).enumerate() {
-            interrupt.check()?;
-            for (i, &page) in requests.iter().enumerate() {
-                let at = stretch * STRETCH + i;
-                let written_before = dirty.written;
-                let hit = is_hit(at, page, &mut dirty)?;
-                if self.is_write(at) {
-                    dirty.pages[page as usize] = true;
-                }
-                let counts = u64::from(at >= self.warmup);
-                tally.requests += counts;
-                tally.hits += counts * u64::from(hit);
-                tally.writes += counts * (dirty.written - written_before);
+        let mut dirty = Dirty { pages: vec![false; pages], written: 0 };
+        for (at, &page) in self.requests.iter().enumerate() {
+            let written_before = dirty.written;
+            let hit = is_hit(at, page, &mut dirty)?;
+            if self.is_write(at) {
+                dirty.pages[page as usize] = true;
             }
+            let counts = u64::from(at >= self.warmup);
+            tally.requests += counts;
+            tally.hits += counts * u64::from(hit);
+            tally.writes += counts * (dirty.written - written_before);
         }
         Ok(tally)
     }
-}
-
-/// So many of the same, if there is memory for them. People know them by `what`.
-pub(super) fn filled<V: Clone>(value: V, count: usize, what: &str) -> Result<Vec<V>, BenchError> {
-    let mut all = Vec::new();
-    let reserved = all.try_reserve_exact(count);
-    reserved.map_err(|_| BenchError::Options(format!("{count} {what} do not fit in memory")))?;
-    all.resize(count, value);
-    Ok(all)
 }
 
 /// Gives pages their dense numbers.
@@ -170,17 +155,5 @@ impl Builder {
 
     pub(super) fn finish(self) -> Trace {
         self.trace
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_does_not_fit_in_memory_is_said() {
-        assert_eq!(filled(7u32, 3, "pages").unwrap(), [7, 7, 7]);
-        let why = filled(7u32, usize::MAX / 8, "pages").unwrap_err().to_string();
-        assert!(why.ends_with("pages do not fit in memory"), "{why}");
     }
 }

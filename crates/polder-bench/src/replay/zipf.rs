@@ -2,18 +2,12 @@
 
 use rand_distr::Distribution;
 
-use super::trace::{Trace, filled};
+use super::trace::Trace;
 use crate::dist::zipf;
-use crate::error::BenchError;
-use crate::interrupt::Interrupt;
 use crate::random::{Random, RngExt, stream};
 
 /// A request in so many of a made trace only fills the cache.
 const WARMUP_SHARE: usize = 5;
-/// Requests that one draw brings at most.
-pub(super) const MOST_PER_DRAW: usize = 64;
-/// Draws between two looks at whether somebody wants to stop.
-const STRETCH: u64 = 1 << 16;
 
 /// Pages drawn by Zipf's law.
 #[derive(Debug, Clone, Copy)]
@@ -26,20 +20,18 @@ pub(crate) struct Zipfian {
 }
 
 impl Zipfian {
-    pub(super) fn trace(&self, interrupt: &Interrupt) -> Result<Trace, BenchError> {
+    pub(super) fn trace(&self) -> Trace {
         let zipf = zipf(self.pages.into(), self.theta);
-        let draw = |random: &mut Random, trace: &mut Trace| {
+        let mut trace = made(self.requests, self.pages, |random, trace| {
             trace.requests.push(zipf.sample(random) as u32 - 1);
-        };
-        let mut trace = made(self.requests, self.pages, draw, interrupt)?;
+        });
         if self.write_percent > 0 {
             // Of another stream, so that the pages are the same whatever is written.
             let mut random = stream(1, 1);
-            let writes = || random.random_range(..100u64) < u64::from(self.write_percent);
-            trace.writes = filled(false, trace.requests.len(), "requests")?;
-            trace.writes.fill_with(writes);
+            let is_write = |_| random.random_range(..100u64) < u64::from(self.write_percent);
+            trace.writes = (0..trace.requests.len()).map(is_write).collect();
         }
-        Ok(trace)
+        trace
     }
 }
 
@@ -88,16 +80,15 @@ impl Paper {
         })
     }
 
-    pub(super) fn trace(&self, interrupt: &Interrupt) -> Result<Trace, BenchError> {
+    pub(super) fn trace(&self) -> Trace {
         let leaves = Self::RECORDS.div_ceil(Self::RECORDS_PER_LEAF);
         let pages = leaves + leaves.div_ceil(Self::CHILDREN);
         let zipf = zipf(Self::RECORDS, 1.0);
-        let draw = |random: &mut Random, trace: &mut Trace| {
+        made(self.requests, pages as u32, |random, trace| {
             let leaf = (zipf.sample(random) as u64 - 1) / Self::RECORDS_PER_LEAF;
             trace.requests.push((leaves + leaf / Self::CHILDREN) as u32);
             trace.requests.push(leaf as u32);
-        };
-        made(self.requests, pages as u32, draw, interrupt)
+        })
     }
 }
 
@@ -106,23 +97,12 @@ pub(super) fn made(
     requests: u64,
     pages: u32,
     mut draw: impl FnMut(&mut Random, &mut Trace),
-    interrupt: &Interrupt,
-) -> Result<Trace, BenchError> {
-    let too_many = || BenchError::Options(format!("{requests} requests do not fit in memory"));
-    let requests = usize::try_from(requests).map_err(|_| too_many())?;
+) -> Trace {
+    let requests = requests as usize;
     let mut random = stream(1, 0);
     let mut trace = Trace { pages, warmup: requests / WARMUP_SHARE, ..Trace::default() };
-    let most = requests.saturating_add(MOST_PER_DRAW);
-    trace.requests.try_reserve_exact(most).map_err(|_| too_many())?;
-    trace.writes.try_reserve_exact(most).map_err(|_| too_many())?;
     while trace.requests.len() < requests {
-        interrupt.check()?;
-        for _ in 0..STRETCH {
-            if trace.requests.len() >= requests {
-                break;
-            }
-            draw(&mut random, &mut trace);
-        }
+        draw(&mut random, &mut trace);
     }
-    Ok(trace)
+    trace
 }

@@ -1,5 +1,6 @@
 //! `polder-bench translations` from end to end, on little data.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -9,148 +10,43 @@ use std::time::{Duration, Instant};
 use polder_testkit::found;
 use serde_json::Value;
 
-const PEERS: &[&str] = &[
-    "array",
-    "array-swizzled",
-    "direct",
-    "hash",
-    "open",
-    "predictive",
-    "simd",
-    "swizzle",
-    "vm",
-    "vm-huge",
-];
-const EVICTING: &[&str] = &[
-    "array",
-    "array-swizzled",
-    "hash",
-    "open",
-    "predictive",
-    "simd",
-    "swizzle",
-    "swizzle, cooling",
-    "vm",
-];
-const STEPS: &[&str] = &[
-    "hash+optimistic",
-    "hash+optimistic+inlined",
-    "array-plain",
-    "simd-plain",
-    "array, small pages",
-    "hash, small pages",
-    "predictive, small pages",
-];
-const HOLDS: &[&str] = &[
-    "hash, shared",
-    "hash, group",
-    "hash, copy",
-    "simd-plain, shared",
-    "simd-plain, group",
-    "simd-plain, group:4",
-    "simd-plain, core",
-    "simd-plain, copy",
-    "simd-plain, optimistic",
-    "simd, group",
-    "simd, group:1",
-    "simd, optimistic",
-    "array, group",
-    "array, group:1",
-    "array, copy",
-    "array, optimistic",
-];
-const HOLDS_LARGER: &[&str] = &[
-    "hash, shared",
-    "hash, group",
-    "hash, copy",
-    "simd-plain, shared",
-    "simd-plain, group",
-    "simd-plain, copy",
-    "simd-plain, optimistic",
-    "array, optimistic",
-];
-const TPCC_HOLDS: &[&str] = &[
-    "hash, shared",
-    "hash, copy",
-    "simd, shared",
-    "simd, group",
-    "simd, group:4",
-    "simd, core",
-    "simd, copy",
-    "simd, optimistic",
-    "array, optimistic",
-];
-const TPCC_HOLDS_LARGER: &[&str] = &[
-    "hash, shared",
-    "hash, copy",
-    "simd, shared",
-    "simd, copy",
-    "simd, optimistic",
-    "array, optimistic",
-];
-const COPYING: &[&str] = &[
-    "array, copy",
-    "array, optimistic",
-    "array, group",
-    "array, copy:1",
-    "array, group:1",
-    "hash, copy",
-    "hash",
-    "hash, group",
-    "simd, copy",
-    "simd, optimistic",
-    "simd, group",
-    "simd, copy:1",
-    "simd, group:1",
-];
+/// The sides of a list of `sides.toml`.
+fn sides_of(list: &str) -> Vec<String> {
+    let lists: HashMap<String, Vec<String>> =
+        toml::from_str(include_str!("../../src/ladder/sides.toml")).unwrap();
+    lists[list].clone()
+}
 
-const RESIDENT_TPCC: &[&str] =
-    &["array", "array-swizzled", "direct", "hash", "predictive", "simd", "swizzle", "vm"];
-const FEATURES: &[&str] = &[
-    "hash, lru, shared",
-    "swizzle, lru, shared",
-    "swizzle, cooling, shared",
-    "swizzle, cooling, optimistic",
-];
-const DESIGNS: &[&str] = &["array", "predictive", "swizzle", "vm"];
-const TIERED: &[&str] = &["array", "hash", "predictive", "simd", "swizzle", "vm"];
-const GROWING: &[&str] = &["array", "predictive", "swizzle", "swizzle, cooling", "vm"];
-
-/// What each part measures, on which sides.
-const EXPECTED: &[(&str, &[&str], &[&str])] = &[
-    ("scan", &["sequential", "random"], PEERS),
-    ("heap", &["rows"], PEERS),
-    ("graph", &["nodes", "nodes, group prefetch"], PEERS),
-    ("files", &["nodes of ring"], PEERS),
-    ("lookup", &["uniform", "zipfian", "uniform: cpu"], PEERS),
-    ("lookup", &["uniform", "zipfian"], STEPS),
-    ("lookup", &["chains", "chains at fill 0.75", "chains at fill 1"], &["hash", "predictive"]),
-    ("multi", &["queries", "metadata"], HOLDS),
-    ("multi-larger", &["queries", "queries: pages read"], HOLDS_LARGER),
-    ("splits", &["descents", "restarts", "inserts"], COPYING),
-    ("breakdown", &["rest", "translation", "pin", "latch", "all"], &["hash", "simd", "array"]),
-    ("growing", &["growing", "out of memory", "out of memory: give-backs"], EVICTING),
-    ("growing", &["chains"], &["hash", "predictive"]),
-    ("skew", &["lookups", "lookups: cpu", "lookups: pages read"], EVICTING),
-    ("cooling", &["cooling:1", "cooling:50", "clock", "clock: pages read"], &["swizzle"]),
-    (
-        "scans",
-        &["large table", "small table", "pages read"],
-        &["array", "hash", "simd", "swizzle", "swizzle, cooling", "vm"],
-    ),
+/// What each part measures, and on which list of sides.
+const EXPECTED: &[(&str, &[&str], &str)] = &[
+    ("scan", &["sequential", "random"], "engines"),
+    ("heap", &["rows"], "peers"),
+    ("graph", &["nodes", "nodes, group prefetch"], "engines"),
+    ("files", &["nodes of ring"], "peers"),
+    ("lookup", &["uniform", "zipfian", "uniform: cpu"], "steps"),
+    ("lookup", &["chains", "chains at fill 0.75", "chains at fill 1"], "chained"),
+    ("multi", &["queries", "metadata"], "holds"),
+    ("multi-larger", &["queries", "queries: pages read"], "holds_larger"),
+    ("splits", &["descents", "restarts", "inserts"], "copying"),
+    ("breakdown", &["rest", "translation", "pin", "latch", "all"], "broken_down"),
+    ("growing", &["growing", "out of memory", "out of memory: give-backs"], "evicting"),
+    ("growing", &["chains"], "chained"),
+    ("skew", &["lookups", "lookups: cpu", "lookups: pages read"], "evicting"),
+    ("cooling", &["cooling:1", "cooling:50", "clock", "clock: pages read"], "cooled"),
+    ("scans", &["large table", "small table", "pages read"], "scanned"),
     (
         "placement",
         &["pages", "allowed", "possible", "accesses", "moved bytes", "moved bytes over time, 3"],
-        &["predictive", "simd"],
+        "promoting",
     ),
     (
         "memory",
         &["YCSB-C: all", "YCSB-D: page tables of frames", "scattered hot keys: translation"],
-        EVICTING,
+        "evicting",
     ),
-    ("memory-growing", &["translation", "reclaimed", "groups given back"], EVICTING),
-    ("tiers", &["zipfian", "uniform", "uniform over time, 4 times"], TIERED),
-    ("tier-policies", &["zipfian: tuned", "uniform by the best, lazy"], TIERED),
+    ("memory-growing", &["translation", "reclaimed", "groups given back"], "evicting"),
+    ("tiers", &["zipfian", "uniform", "uniform over time, 4 times"], "tiered"),
+    ("tier-policies", &["zipfian: tuned", "uniform by the best, lazy"], "tiered"),
     (
         "migration",
         &[
@@ -159,11 +55,11 @@ const EXPECTED: &[(&str, &[&str], &[&str])] = &[
             "lookups by still ones",
             "lookups by still ones, by processor time",
         ],
-        TIERED,
+        "tiered",
     ),
-    ("tpcc", &["transactions", "conflicts"], RESIDENT_TPCC),
-    ("features", &["transactions", "conflicts"], FEATURES),
-    ("scaling", &["one thread", "pre-faulted memory: speedup"], &["swizzle"]),
+    ("tpcc", &["transactions", "conflicts"], "resident_tpcc"),
+    ("features", &["transactions", "conflicts"], "features"),
+    ("scaling", &["one thread", "pre-faulted memory: speedup"], "swizzle_alone"),
     (
         "tpcc-larger",
         &[
@@ -174,17 +70,17 @@ const EXPECTED: &[(&str, &[&str], &[&str])] = &[
             "bytes read",
             "bytes written over time",
         ],
-        EVICTING,
+        "evicting",
     ),
     (
         "tpcc-mixes",
         &["transactions, 0:100", "transactions, 50:50", "transactions, standard"],
-        TPCC_HOLDS,
+        "tpcc_holds",
     ),
     (
         "tpcc-mixes-larger",
         &["transactions, 0:100", "transactions, standard", "pages read, 0:100"],
-        TPCC_HOLDS_LARGER,
+        "tpcc_holds_larger",
     ),
     (
         "tpcc-growing",
@@ -194,11 +90,15 @@ const EXPECTED: &[(&str, &[&str], &[&str])] = &[
             "data over time",
             "translation and page tables",
         ],
-        GROWING,
+        "designs_and_swap",
     ),
-    ("ramp-up", &["transactions over time", "opening", "ramp-up"], DESIGNS),
-    ("tpcc-tiers", &["transactions", "pages read", "transactions over time, 0.25 times"], DESIGNS),
-    ("tpcc-tier-policies", &["transactions: tuned", "transactions by the best, lazy"], DESIGNS),
+    ("ramp-up", &["transactions over time", "opening", "ramp-up"], "designs"),
+    (
+        "tpcc-tiers",
+        &["transactions", "pages read", "transactions over time, 0.25 times"],
+        "designs",
+    ),
+    ("tpcc-tier-policies", &["transactions: tuned", "transactions by the best, lazy"], "designs"),
 ];
 
 fn translations(dir: &Path, more: &[&str]) -> Output {
@@ -225,6 +125,9 @@ fn medians<'r>(results: &'r Value, part: &str, metric: &str, side: &str) -> Vec<
     };
     results["medians"].as_array().unwrap().iter().filter(is).collect()
 }
+
+/// Has a turn where there is swap.
+const SWAPPED: &str = "direct, swapped";
 
 /// From this part on they are run beside the others, by another process.
 const FIRST_OF_STORES: &str = "tpcc";
@@ -261,10 +164,11 @@ fn every_side_of_every_part_is_measured_and_shown() {
     });
     let [of_pools, of_stores] = [0, 1].map(|half| shown(&dirs[half], &outputs[half]));
     assert!(outputs[1].stdout.starts_with(b"{"), "--json");
-    for (part, metrics, sides) in EXPECTED {
+    for (part, metrics, list) in EXPECTED {
         let of_part = names[..first].contains(part);
         let results = if of_part { &of_pools } else { &of_stores };
-        for side in *sides {
+        // Few systems that run tests have swap, and a control group to be had.
+        for side in sides_of(list).iter().filter(|side| *side != SWAPPED) {
             for metric in *metrics {
                 let found = medians(results, part, metric, side);
                 assert!(!found.is_empty(), "{part}: no {metric} of {side}");
@@ -272,18 +176,13 @@ fn every_side_of_every_part_is_measured_and_shown() {
             }
         }
     }
-    // Few systems that run tests have swap, and a control group to be had.
     assert!(of_pools["skipped"].as_array().unwrap().is_empty());
-    let swapped = medians(&of_stores, "tpcc-growing", "transactions", "direct, swapped");
+    let swapped = medians(&of_stores, "tpcc-growing", "transactions", SWAPPED);
     let skipped = of_stores["skipped"].as_array().unwrap();
     assert_eq!(skipped.len(), usize::from(swapped.is_empty()), "{skipped:?}");
     for one in skipped {
-        assert_eq!(
-            (&one["part"], &one["side"]),
-            (&"tpcc-growing".into(), &"direct, swapped".into())
-        );
-        let said =
-            format!("tpcc-growing, direct, swapped: skipped: {}", one["why"].as_str().unwrap());
+        assert_eq!((&one["part"], &one["side"]), (&"tpcc-growing".into(), &SWAPPED.into()));
+        let said = format!("tpcc-growing, {SWAPPED}: skipped: {}", one["why"].as_str().unwrap());
         assert!(String::from_utf8_lossy(&outputs[1].stderr).contains(&said), "{said}");
     }
     let reached = medians(&of_pools, "files", "ring: sum of depths", "array");
@@ -346,7 +245,7 @@ fn known_graphs_are_walked_to_their_end() {
         translations(dir.path(), &["--parts", "files", "--graph", graph.to_str().unwrap()]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let results = results(dir.path());
-    for side in PEERS {
+    for side in &sides_of("peers") {
         for (metric, expected) in
             [("nodes reached", 4039.0), ("depth", 6.0), ("sum of depths", 11428.0)]
         {

@@ -48,7 +48,7 @@ fn options_hold_for_what_names_leave_open() {
     assert_eq!(named("polder:array+shared"), "polder:array+lru+shared");
     assert!(find("polder:array").unwrap().is_same(&find("polder:array+s3-fifo").unwrap()));
     assert!(!find("polder:array").unwrap().is_same(&find("polder:array+lru").unwrap()));
-    assert!(!find("polder:array").unwrap().is_same(&find("polder:swizzle").unwrap()));
+    assert!(!find("polder:array").unwrap().is_same(&find("device").unwrap()));
 }
 
 #[cfg(feature = "translations")]

@@ -18,6 +18,7 @@
 use polder_pool::{Direct, ReadMode};
 
 use crate::ladder::prelude::*;
+use crate::ladder::setup::Streams;
 
 /// The ways, and what each adds to the one before.
 const STEPS: [(&str, ReadMode); 4] = [
@@ -35,7 +36,9 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
     for turn in turns(setup.round as usize, STEPS.len()) {
         let (name, hold) = STEPS[turn];
         (setup.tell)(&format!("with {name}"));
-        let setup = setup.on(Side { hold, ..setup.side });
+        // The same requests in each.
+        let streams = Streams::new(setup.round);
+        let setup = Setup { streams: &streams, ..setup.on(Side { hold, ..setup.side }) };
         ways[turn] = if turn == REST { lookups::<Direct>(&setup)? } else { lookups::<T>(&setup)? };
     }
     let mut measured = Measured::default();
@@ -53,13 +56,10 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
 
 /// Processor time of a lookup, by numbers of threads.
 fn lookups<T: Translation>(setup: &Setup<'_>) -> Result<Vec<f64>, BenchError> {
-    let keys = Keys::new(setup.scale.records);
-    let (pool, tree) = resident::<T>(setup, keys)?;
-    let streams = setup.streams();
-    let worker = |_| reader(&streams, &tree, keys, Dist::Uniform, keys.records);
-    settle(&pool, || setup.drive(1, worker).map(|_| ()))?;
+    let subject = Subject::<T>::resident(setup, setup.scale.records)?;
+    subject.settle(Dist::Uniform)?;
     let of_one = |&threads: &usize| {
-        let driven = setup.drive(threads, worker)?;
+        let driven = subject.lookups(threads, Dist::Uniform)?;
         Ok(driven.cpu_s / driven.ops.max(1) as f64)
     };
     setup.threads.iter().map(of_one).collect()

@@ -19,22 +19,21 @@ const STEPS: [f64; 6] = [0.5, 0.75, 1.0, 1.5, 2.0, TIMES];
 
 pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     let stored = Stored::find(setup, setup.scale.records)?;
-    let keys = Keys::new(stored.records);
-    let (pool, tree) = stored.open::<T>(setup, (stored.bytes as f64 / TIMES) as u64)?;
+    let subject = stored.open::<T>(setup, (stored.bytes as f64 / TIMES) as u64)?;
+    let pool = &subject.pool;
     let budget = pool.stats().memory_budget_bytes as f64;
     let most = setup.most_threads();
-    let streams = setup.streams();
     let mut measured = Measured::default();
     let mut touched = 0;
     for step in STEPS {
         (setup.tell)(&format!("{step} times the budget"));
         let share = (step * budget / stored.bytes as f64).min(1.0);
-        let among = ((keys.records as f64 * share) as u64).max(1);
+        let among = ((stored.records as f64 * share) as u64).max(1);
         if step <= 1.0 {
-            touch(setup, &tree, keys, touched..among)?;
+            subject.touch(touched..among)?;
             touched = among;
         }
-        let worker = |_| reader(&streams, &tree, keys, Dist::Zipfian, among);
+        let worker = |_| subject.reader(Dist::Zipfian, among);
         setup.drive(most, worker)?;
         let driven = setup.drive(most, worker)?;
         measured.push_driven("growing", step, &driven);
@@ -42,8 +41,7 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
     for &threads in setup.threads {
         (setup.tell)(&format!("out of memory, {threads} threads"));
         let before = pool.stats();
-        let worker = |_| reader(&streams, &tree, keys, Dist::Zipfian, keys.records);
-        let driven = setup.drive(threads, worker)?;
+        let driven = subject.lookups(threads, Dist::Zipfian)?;
         let (ops, now) = (driven.ops.max(1) as f64, pool.stats());
         measured.push_driven("out of memory", threads as f64, &driven);
         let give_backs = now.give_backs - before.give_backs;
@@ -52,6 +50,6 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
         measured.push("out of memory: faults", threads as f64, faults as f64 / ops);
     }
     // With the pool full, as the paper has it.
-    chains(&pool, &mut measured);
+    chains(pool, &mut measured);
     Ok(measured)
 }

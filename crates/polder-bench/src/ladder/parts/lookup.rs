@@ -13,34 +13,27 @@ use crate::ladder::prelude::*;
 /// Chains this long and longer are counted together.
 const LONGEST: usize = 4;
 /// Entries for each bucket at which chains are looked at.
-const FILLS: [(&str, f64); 4] = [
-    ("chains at fill 0.25", 0.25),
-    ("chains at fill 0.5", 0.5),
-    ("chains at fill 0.75", 0.75),
-    ("chains at fill 1", 1.0),
-];
+const FILLS: [f64; 4] = [0.25, 0.5, 0.75, 1.0];
 
 pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
-    let keys = Keys::new(setup.scale.records);
-    let (pool, tree) = resident::<T>(setup, keys)?;
-    let streams = setup.streams();
+    let records = setup.scale.records;
+    let subject = Subject::<T>::resident(setup, records)?;
     let mut measured = Measured::default();
     // The word of each value that is read has a line for itself.
-    measured.push_touched(keys.records);
+    measured.push_touched(records);
     for (metric, dist) in [("uniform", Dist::Uniform), ("zipfian", Dist::Zipfian)] {
         (setup.tell)(metric);
-        let worker = |_| reader(&streams, &tree, keys, dist, keys.records);
-        settle(&pool, || setup.drive(1, worker).map(|_| ()))?;
-        if let Some(share) = in_place(tree.space())? {
+        subject.settle(dist)?;
+        if let Some(share) = in_place(subject.tree.space())? {
             measured.push(format!("{metric}: in place"), 0.0, share);
         }
         for &threads in setup.threads {
-            let driven = setup.drive(threads, worker)?;
+            let driven = subject.lookups(threads, dist)?;
             measured.push_driven(metric, threads as f64, &driven);
         }
-        counted(setup, metric, worker(0), &mut measured)?;
+        counted(setup, metric, subject.reader(dist, records), &mut measured)?;
     }
-    chains(&pool, &mut measured);
+    chains(&subject.pool, &mut measured);
     Ok(measured)
 }
 
@@ -77,10 +70,10 @@ fn counted(
 pub(super) fn chains<T: Translation>(pool: &Pool<T>, measured: &mut Measured) {
     let Some(lengths) = pool.chain_lengths() else { return };
     push_chains("chains", &lengths, measured);
-    for (metric, fill) in FILLS {
+    for fill in FILLS {
         let buckets = NonZeroU32::new((pages_in(&lengths) as f64 / fill) as u32);
         if let Some(lengths) = buckets.and_then(|buckets| pool.chain_lengths_among(buckets)) {
-            push_chains(metric, &lengths, measured);
+            push_chains(&format!("chains at fill {fill}"), &lengths, measured);
         }
     }
 }
@@ -113,13 +106,13 @@ mod tests {
     #[test]
     fn chains_are_as_long_as_chance_has_them() {
         run(|setup| {
-            let (pool, _tree) = resident::<Hash>(setup, Keys::new(600_000)).unwrap();
+            let pool = Subject::<Hash>::resident(setup, 600_000).unwrap().pool;
             let mut measured = Measured::default();
             chains(&pool, &mut measured);
             let among = pool.chain_lengths_among(NonZeroU32::new(77).unwrap()).unwrap();
             assert_eq!(pages_in(&among), pages_in(&pool.chain_lengths().unwrap()));
-            for (metric, fill) in FILLS {
-                let shares = measured.of(metric);
+            for fill in FILLS {
+                let shares = measured.of(&format!("chains at fill {fill}"));
                 let empty = (-fill).exp();
                 let one = fill * empty / (1.0 - empty);
                 assert!((shares[0] - one).abs() < 0.02, "{fill}: {shares:?}, expected {one}");

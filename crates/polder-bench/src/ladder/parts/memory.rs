@@ -48,7 +48,7 @@ enum Load {
 
 pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     let stored = Stored::find(setup, setup.scale.memory_records)?;
-    let (mut measured, streams) = (Measured::default(), setup.streams());
+    let mut measured = Measured::default();
     for times in TIMES {
         for (name, load) in [
             ("YCSB-C", Load::Skewed),
@@ -57,13 +57,13 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
         ] {
             (setup.tell)(&format!("{name}, {times} times the budget"));
             let budget = stored.bytes / times;
-            let (pool, tree) = match load {
+            let subject = match load {
                 Load::Latest => stored.open_copy::<T>(setup, budget)?,
                 _ => stored.open::<T>(setup, budget)?,
             };
-            let ops = Asking::new(setup, &streams, &pool, &tree, &stored, load).all(times)?;
+            let ops = Asking::new(&subject, &stored, load).all(times)?;
             measured.push(format!("{name}: operations"), times as f64, ops as f64);
-            footprint(&pool, name, times as f64, &mut measured);
+            footprint(&subject.pool, name, times as f64, &mut measured);
         }
     }
     Ok(measured)
@@ -96,11 +96,7 @@ fn by_frames(stats: &PoolStats, bytes: u64) -> f64 {
 
 /// Operations on one pool.
 struct Asking<'a, T: Translation> {
-    setup: &'a Setup<'a>,
-    streams: &'a Streams,
-    pool: &'a Pool<T>,
-    tree: &'a Tree<T>,
-    keys: Keys,
+    subject: &'a Subject<'a, T>,
     load: Load,
     frames: u64,
     /// Keys that are asked for by [`Load::Scattered`].
@@ -110,22 +106,11 @@ struct Asking<'a, T: Translation> {
 }
 
 impl<'a, T: Translation> Asking<'a, T> {
-    fn new(
-        setup: &'a Setup<'a>,
-        streams: &'a Streams,
-        pool: &'a Pool<T>,
-        tree: &'a Tree<T>,
-        stored: &Stored,
-        load: Load,
-    ) -> Asking<'a, T> {
-        let frames = pool.stats().frames;
+    fn new(subject: &'a Subject<'a, T>, stored: &Stored, load: Load) -> Asking<'a, T> {
+        let frames = subject.pool.stats().frames;
         let for_leaves = frames.saturating_sub(stored.inner_nodes);
         Asking {
-            setup,
-            streams,
-            pool,
-            tree,
-            keys: Keys::new(stored.records),
+            subject,
             load,
             frames,
             hot: ((for_leaves as f64 * HOT_A_FRAME) as u64).clamp(1, stored.records),
@@ -138,9 +123,9 @@ impl<'a, T: Translation> Asking<'a, T> {
         let half = self.frames * OPS_A_FRAME / 2;
         if self.load == Load::Scattered {
             let first = self.ask(half)?;
-            let before = self.pool.stats().faults;
+            let before = self.subject.pool.stats().faults;
             let second = self.ask(half)?;
-            let faults = self.pool.stats().faults - before;
+            let faults = self.subject.pool.stats().faults - before;
             if faults as f64 > second as f64 * MOST_FAULTS_AN_OP {
                 let (hot, frames) = (self.hot, self.frames);
                 return Err(BenchError::Options(format!(
@@ -156,7 +141,7 @@ impl<'a, T: Translation> Asking<'a, T> {
         let (mut ops, goal) = (0, self.frames * TURNOVERS);
         for _ in 0..MOST_OPS_A_FRAME {
             ops += self.ask(self.frames)?;
-            if self.pool.stats().evictions >= goal {
+            if self.subject.pool.stats().evictions >= goal {
                 return Ok(ops);
             }
         }
@@ -167,28 +152,27 @@ impl<'a, T: Translation> Asking<'a, T> {
 
     /// At least so many operations, by all threads together, and how many they were.
     fn ask(&self, ops: u64) -> Result<u64, BenchError> {
-        drive_turns(THREADS, ops.div_ceil(TURN), TURN, self.setup.interrupt, |_| {
-            let mut random = self.streams.next();
+        let (turns, Subject { setup, keys, .. }) = (ops.div_ceil(TURN), self.subject);
+        drive_turns(THREADS, turns, TURN, setup.interrupt, |_| {
+            let mut random = setup.streams.next();
             let dist = if self.load == Load::Latest { Dist::Latest } else { Dist::Zipfian };
-            let mut chooser = Chooser::new(dist, YCSB_THETA, self.keys.records);
+            let mut chooser = Chooser::new(dist, YCSB_THETA, keys.records);
             move || (0..TURN).try_for_each(|_| self.once(&mut chooser, &mut random))
-        })
+        })?;
+        Ok(turns * TURN)
     }
 
     fn once(&self, chooser: &mut Chooser, random: &mut Random) -> Result<(), BenchError> {
         if self.load == Load::Latest && random.random_range(..INSERT_ONE_IN) == 0 {
-            let key = self.keys.key(self.records.fetch_add(1, Relaxed));
-            self.tree.insert(&key, Keys::value(key).as_ref(), 0)?;
-            return Ok(());
+            return self.subject.insert(self.records.fetch_add(1, Relaxed));
         }
+        let Subject { tree, keys, .. } = self.subject;
         let record = match self.load {
-            Load::Scattered => {
-                scattered(random.random_range(..self.hot), self.hot, self.keys.records)
-            }
+            Load::Scattered => scattered(random.random_range(..self.hot), self.hot, keys.records),
             _ => chooser.record(random, self.records.load(Relaxed)),
         };
         // The latest may be one that another thread is about to insert.
-        self.tree.contains_key(&self.keys.key(record))?;
+        tree.contains_key(&keys.key(record))?;
         Ok(())
     }
 }
@@ -214,13 +198,12 @@ mod tests {
         hot_by: u64,
     ) -> Result<f64, BenchError> {
         let stored = Stored::find(setup, setup.scale.memory_records)?;
-        let (pool, tree) = stored.open::<T>(setup, stored.bytes / times)?;
-        let streams = setup.streams();
-        let mut asking = Asking::new(setup, &streams, &pool, &tree, &stored, load);
+        let subject = stored.open::<T>(setup, stored.bytes / times)?;
+        let mut asking = Asking::new(&subject, &stored, load);
         asking.hot *= hot_by;
         let ops = asking.all(times)?;
         assert!(ops >= asking.frames);
-        Ok(pool.stats().evictions as f64 / asking.frames as f64)
+        Ok(subject.pool.stats().evictions as f64 / asking.frames as f64)
     }
 
     #[test]

@@ -31,13 +31,17 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
     let config = setup.config(PAGE, all / LAST, FileState::NEW);
     let pool: Pool<T> = open(&setup.dir.join("data"), OpenKind::Create, &config, &KINDS)?;
     let tree = Tree::create(pool.create_space()?)?;
-    let growth = Growth { streams: &setup.streams(), tree: &tree, keys, there: AtomicU64::new(0) };
+    let subject = Subject { setup, tree, pool, keys };
+    // One that can be read.
+    subject.insert(0)?;
+    let there = AtomicU64::new(1);
     let mut measured = Measured::default();
     let budget = config.memory_budget;
     for times in STEPS.into_iter().filter(|times| times * budget <= all) {
         (setup.tell)(&format!("growing to {times} times the budget"));
-        growth.grow(setup, records_of(times * budget).min(keys.records))?;
-        let (stats, pages, at) = (pool.stats(), tree.space().pages_in_use()?, times as f64);
+        grow(&subject, &there, records_of(times * budget).min(keys.records))?;
+        let (stats, pages) = (subject.pool.stats(), subject.tree.space().pages_in_use()?);
+        let at = times as f64;
         measured.push("translation", at, translation_by_frames(&stats));
         let of_all = (pages * WORD_BYTES) as f64;
         measured.push("reclaimed", at, (1.0 - stats.translation_bytes as f64 / of_all).max(0.0));
@@ -47,48 +51,30 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
     Ok(measured)
 }
 
-/// A tree to which records are added, in the order of their keys.
-struct Growth<'a, T: Translation> {
-    streams: &'a Streams,
-    tree: &'a Tree<T>,
-    keys: Keys,
-    /// Records that have been begun.
-    there: AtomicU64,
-}
-
-impl<T: Translation> Growth<'_, T> {
-    /// Until there are so many.
-    fn grow(&self, setup: &Setup<'_>, records: u64) -> Result<(), BenchError> {
-        if self.there.load(Relaxed) == 0 {
-            // One that can be read.
-            self.insert(0)?;
-            self.there.store(1, Relaxed);
-        }
-        let turns = records.saturating_sub(self.there.load(Relaxed)).div_ceil(TURN);
-        drive_turns(THREADS, turns, TURN * INSERT_ONE_IN, setup.interrupt, |_| {
-            let mut random = self.streams.next();
-            let mut chooser = Chooser::new(Dist::Latest, YCSB_THETA, self.keys.records);
-            move || {
-                for operation in 0..TURN * INSERT_ONE_IN {
-                    if operation % INSERT_ONE_IN == 0 {
-                        self.insert(self.there.fetch_add(1, Relaxed))?;
-                        continue;
-                    }
-                    let record = chooser.record(&mut random, self.there.load(Relaxed));
-                    // The latest may be one that another thread is about to insert.
-                    self.tree.contains_key(&self.keys.key(record))?;
+/// Adds records in the order of their keys until there are so many; `there` are begun.
+fn grow<T: Translation>(
+    subject: &Subject<'_, T>,
+    there: &AtomicU64,
+    records: u64,
+) -> Result<(), BenchError> {
+    let Subject { setup, tree, keys, .. } = subject;
+    let turns = records.saturating_sub(there.load(Relaxed)).div_ceil(TURN);
+    drive_turns(THREADS, turns, TURN * INSERT_ONE_IN, setup.interrupt, |_| {
+        let mut random = setup.streams.next();
+        let mut chooser = Chooser::new(Dist::Latest, YCSB_THETA, keys.records);
+        move || {
+            for operation in 0..TURN * INSERT_ONE_IN {
+                if operation % INSERT_ONE_IN == 0 {
+                    subject.insert(there.fetch_add(1, Relaxed))?;
+                    continue;
                 }
-                Ok(())
+                let record = chooser.record(&mut random, there.load(Relaxed));
+                // The latest may be one that another thread is about to insert.
+                tree.contains_key(&keys.key(record))?;
             }
-        })?;
-        Ok(())
-    }
-
-    fn insert(&self, record: u64) -> Result<(), BenchError> {
-        let key = self.keys.key(record);
-        self.tree.insert(&key, Keys::value(key).as_ref(), 0)?;
-        Ok(())
-    }
+            Ok(())
+        }
+    })
 }
 
 #[cfg(test)]

@@ -28,15 +28,14 @@ const THREADS: usize = 2;
 
 pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     let stored = Stored::find(setup, setup.scale.growing_records)?;
-    let streams = setup.streams();
     let mut measured = Measured::default();
     // Where the pool copies pages one is as good as another.
     let batches = if T::MEMORY.has_addresses() { &BATCHES[..] } else { &BATCHES[..1] };
     let mut best = Moved::default();
     for &batch in batches {
         // In turn, so that what changes with time changes both.
-        let still = moving::<T>(setup, &stored, &streams, batch, 0.0)?;
-        let moved = moving::<T>(setup, &stored, &streams, batch, 1.0)?;
+        let still = moving::<T>(setup, &stored, batch, 0.0)?;
+        let moved = moving::<T>(setup, &stored, batch, 1.0)?;
         let at = f64::from(batch);
         measured.push("pages moved", at, moved.pages_per_s);
         measured.push("lookups by still ones", at, moved.lookups_per_s / still.lookups_per_s);
@@ -65,7 +64,6 @@ struct Moved {
 fn moving<T: Translation>(
     setup: &Setup<'_>,
     stored: &Stored,
-    streams: &Streams,
     batch: u32,
     promotes: f64,
 ) -> Result<Moved, BenchError> {
@@ -83,12 +81,11 @@ fn moving<T: Translation>(
         migration: Some(Migration { read_promotes: promotes, ..Migration::default() }),
         page_moves: PageMoves { batch, ..PageMoves::default() },
     };
-    let (pool, tree) = stored.open_in::<T>(setup, bytes, tiers)?;
-    let keys = Keys::new(stored.records);
-    touch(setup, &tree, keys, 0..keys.records)?;
+    let subject = stored.open_in::<T>(setup, bytes, tiers)?;
+    subject.touch(0..stored.records)?;
     let cpu_nanos = AtomicU64::new(0);
     let worker = |_| {
-        let mut turn = reader(streams, &tree, keys, Dist::Uniform, keys.records);
+        let mut turn = subject.reader(Dist::Uniform, stored.records);
         let (cpu_nanos, last) = (&cpu_nanos, Cell::new(None));
         move || {
             let done = turn()?;
@@ -99,9 +96,9 @@ fn moving<T: Translation>(
         }
     };
     setup.drive(THREADS, worker)?;
-    let (before, _) = (pool.stats(), cpu_nanos.swap(0, Relaxed));
+    let (before, _) = (subject.pool.stats(), cpu_nanos.swap(0, Relaxed));
     let driven = setup.drive(THREADS, worker)?;
-    let now = pool.stats();
+    let now = subject.pool.stats();
     let pages = now.tier_promotions + now.tier_demotions;
     let pages = (pages - before.tier_promotions - before.tier_demotions) as f64;
     let seconds = (now.migration_nanos - before.migration_nanos) as f64 / 1e9;

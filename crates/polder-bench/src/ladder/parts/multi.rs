@@ -21,16 +21,14 @@ const TIMES: u64 = 35;
 const MOST: usize = 8;
 
 pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
-    let keys = Keys::new(setup.scale.records);
-    let (pool, tree) = resident::<T>(setup, keys)?;
-    let streams = setup.streams();
-    let worker = |_| asker(&streams, &tree, keys);
+    let subject = Subject::<T>::resident(setup, setup.scale.records)?;
+    let (pool, worker) = (&subject.pool, |_| asker(&subject));
     let mut measured = Measured::default();
     // The word of each value that is read has a line for itself.
-    measured.push_touched(keys.records);
+    measured.push_touched(setup.scale.records);
     let stats = pool.stats();
     measured.push("metadata", 0.0, stats.metadata_bytes as f64 / stats.frames as f64);
-    settle(&pool, || setup.drive(1, worker).map(|_| ()))?;
+    settle(pool, || setup.drive(1, worker).map(|_| ()))?;
     for &threads in setup.threads {
         (setup.tell)(&format!("{threads} threads"));
         let driven = setup.drive(threads, worker)?;
@@ -42,20 +40,18 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
 /// On data of [`TIMES`] times the budget.
 pub(crate) fn run_larger<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     let stored = Stored::find(setup, setup.scale.records)?;
-    let keys = Keys::new(stored.records);
-    let (pool, tree) = stored.open::<T>(setup, stored.bytes / TIMES)?;
-    let streams = setup.streams();
-    let worker = |_| asker(&streams, &tree, keys);
+    let subject = stored.open::<T>(setup, stored.bytes / TIMES)?;
+    let worker = |_| asker(&subject);
     (setup.tell)("filling the pool");
-    touch(setup, &tree, keys, 0..(keys.records / TIMES).max(1))?;
+    subject.touch(0..(stored.records / TIMES).max(1))?;
     setup.drive(MOST, worker)?;
     let mut measured = Measured::default();
     for threads in setup.threads_and(&[MOST]) {
         (setup.tell)(&format!("{threads} threads"));
-        let before = pool.stats().faults;
+        let before = subject.pool.stats().faults;
         let driven = setup.drive(threads, worker)?;
         measured.push_driven("queries", threads as f64, &driven);
-        let faults = (pool.stats().faults - before) as f64;
+        let faults = (subject.pool.stats().faults - before) as f64;
         measured.push("queries: pages read", threads as f64, faults / driven.ops.max(1) as f64);
     }
     Ok(measured)
@@ -63,11 +59,10 @@ pub(crate) fn run_larger<T: Translation>(setup: &Setup<'_>) -> Result<Measured, 
 
 /// Turns of queries of one thread: [`drive`](crate::ladder::clock::drive)'s worker.
 fn asker<T: Translation>(
-    streams: &Streams,
-    tree: &Tree<T>,
-    keys: Keys,
+    subject: &Subject<'_, T>,
 ) -> impl FnMut() -> Result<u64, BenchError> + use<T> {
-    let (tree, mut random) = (tree.clone(), streams.next());
+    let (tree, keys) = (subject.tree.clone(), subject.keys);
+    let mut random = subject.setup.streams.next();
     move || {
         let mut sum = 0u64;
         for _ in 0..TURN * KEYS {

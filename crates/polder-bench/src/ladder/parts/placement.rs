@@ -21,34 +21,29 @@ const STEPS: u32 = 16;
 const STEPS_A_MEASUREMENT: f64 = 4.0;
 
 pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
-    let (mut measured, streams) = (Measured::default(), setup.streams());
+    let mut measured = Measured::default();
     // A tenth is enough to see where pages lie, and little enough that each page is gone to often.
-    let keys = Keys::new((setup.scale.records / 10).max(20_000));
-    let (pool, tree) = resident::<T>(setup, keys)?;
-    places(setup, &streams, &pool, &tree, keys, HALF, &mut measured)?;
-    drop((pool, tree));
+    let subject = Subject::<T>::resident(setup, (setup.scale.records / 10).max(20_000))?;
+    places(&subject, HALF, &mut measured)?;
+    drop(subject);
     let stored = Stored::find(setup, (setup.scale.records / 10).max(100_000))?;
     let frames = stored.bytes as f64 / PAGE.bytes() as f64 / THREE;
-    let (pool, tree) = stored.open::<T>(setup, setup.budget_for::<T>(PAGE, frames as u64)?)?;
-    places(setup, &streams, &pool, &tree, Keys::new(stored.records), THREE, &mut measured)?;
+    let subject = stored.open::<T>(setup, setup.budget_for::<T>(PAGE, frames as u64)?)?;
+    places(&subject, THREE, &mut measured)?;
     Ok(measured)
 }
 
 fn places<T: Translation>(
-    setup: &Setup<'_>,
-    streams: &Streams,
-    pool: &Pool<T>,
-    tree: &Tree<T>,
-    keys: Keys,
+    subject: &Subject<'_, T>,
     at: f64,
     measured: &mut Measured,
 ) -> Result<(), BenchError> {
+    let Subject { setup, tree, pool, keys } = subject;
     (setup.tell)(&format!("{at} times the pool"));
-    let worker = |_| reader(streams, tree, keys, Dist::Uniform, keys.records);
-    let step = Setup { seconds: setup.seconds / STEPS_A_MEASUREMENT, ..*setup };
+    let step = Setup { seconds: setup.seconds / STEPS_A_MEASUREMENT, ..**setup };
     for number in 1..=STEPS {
         let before = pool.stats();
-        step.drive(1, worker)?;
+        step.drive(1, |_| subject.reader(Dist::Uniform, keys.records))?;
         let moved = moved_bytes(&before, &pool.stats());
         measured.push(
             format!("moved bytes over time, {at}"),
@@ -56,9 +51,9 @@ fn places<T: Translation>(
             moved,
         );
     }
-    settle(pool, || setup.drive(1, worker).map(|_| ()))?;
+    subject.settle(Dist::Uniform)?;
     let before = pool.stats();
-    setup.drive(1, worker)?;
+    subject.lookups(1, Dist::Uniform)?;
     let now = pool.stats();
     measured.push("moved bytes", at, moved_bytes(&before, &now));
 
@@ -68,7 +63,7 @@ fn places<T: Translation>(
     measured.push("allowed", at, allowed(load));
     measured.push("possible", at, possible(load));
 
-    let mut random = streams.next();
+    let mut random = setup.streams.next();
     let mut found = Vec::new();
     for _ in 0..SAMPLES {
         setup.interrupt.check()?;

@@ -30,7 +30,8 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
     let mut measured = Measured::default();
     for budget in BUDGETS {
         (setup.tell)(&format!("a budget of {budget} parts"));
-        let (pool, large) = stored.open::<T>(setup, (budget * part_bytes as f64) as u64)?;
+        let Subject { tree: large, pool, .. } =
+            stored.open::<T>(setup, (budget * part_bytes as f64) as u64)?;
         let trees = [large, stored.tree(&pool, 1)?];
         scan(setup, &trees, &records, 0.0)?;
         let before = pool.stats().device_reads;
@@ -54,7 +55,7 @@ fn scan<T: Translation>(
     seconds: f64,
 ) -> Result<(Driven, [u64; 2]), BenchError> {
     let bytes = [const { AtomicU64::new(0) }; 2];
-    let driven = drive(trees.len(), AN_HOUR, setup.interrupt, |table| {
+    let driven = drive(trees.len(), f64::INFINITY, setup.interrupt, |table| {
         let mut scans = Scans::new(&trees[table], records[table]);
         let (bytes, mut began) = (&bytes[table], None);
         move || {
@@ -127,7 +128,8 @@ mod tests {
         run(|setup| {
             let records = [30_000, 2_000];
             let stored = Stored::find_trees(setup, &records).unwrap();
-            let (pool, large) = stored.open::<Array>(setup, stored.bytes / 4).unwrap();
+            let Subject { tree: large, pool, .. } =
+                stored.open::<Array>(setup, stored.bytes / 4).unwrap();
             let trees = [large, stored.tree(&pool, 1).unwrap()];
             let of_record = 128;
             let (driven, bytes) = scan(setup, &trees, &records, 0.0).unwrap();
@@ -147,7 +149,8 @@ mod tests {
         run(|setup| {
             let records = [30_000, 2_000];
             let stored = Stored::find_trees(setup, &records).unwrap();
-            let (pool, large) = stored.open::<Array>(setup, 2 * stored.bytes).unwrap();
+            let Subject { tree: large, pool, .. } =
+                stored.open::<Array>(setup, 2 * stored.bytes).unwrap();
             let trees = [large, stored.tree(&pool, 1).unwrap()];
             scan(setup, &trees, &records, 0.0).unwrap();
             let before = pool.stats().device_reads;

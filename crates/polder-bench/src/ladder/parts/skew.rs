@@ -28,7 +28,7 @@ const USUAL_SHARE: u8 = 10;
 pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     let stored = Stored::find(setup, setup.scale.records)?;
     let mut measured = Measured::default();
-    for step in by_skew::<T>(setup, &stored, &setup.streams(), &SKEWS)? {
+    for step in by_skew::<T>(setup, &stored, &SKEWS)? {
         measured.push_driven("lookups", step.skew, &step.driven);
         measured.push("lookups: pages read", step.skew, step.faults);
     }
@@ -38,7 +38,6 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
 /// By shares of cooling pages, and by second chance beside them.
 pub(crate) fn run_cooling<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     let stored = Stored::find(setup, setup.scale.records)?;
-    let streams = setup.streams();
     let cooling = |percent| ReplacementKind::Cooling { percent };
     let mut policies = vec![ReplacementKind::Clock];
     policies.extend(SHARES.map(cooling));
@@ -46,7 +45,7 @@ pub(crate) fn run_cooling<T: Translation>(setup: &Setup<'_>) -> Result<Measured,
     for turn in turns(setup.round as usize, policies.len()) {
         let replacement = policies[turn];
         let setup = setup.on(Side { replacement, ..setup.side });
-        steps.push((replacement, by_skew::<T>(&setup, &stored, &streams, &COOLING_SKEWS)?));
+        steps.push((replacement, by_skew::<T>(&setup, &stored, &COOLING_SKEWS)?));
     }
     let usual = steps.iter().find(|(policy, _)| *policy == cooling(USUAL_SHARE));
     let usual: Vec<f64> = usual.iter().flat_map(|(_, steps)| steps).map(Step::rate).collect();
@@ -81,26 +80,19 @@ impl Step {
 fn by_skew<T: Translation>(
     setup: &Setup<'_>,
     stored: &Stored,
-    streams: &Streams,
     skews: &[f64],
 ) -> Result<Vec<Step>, BenchError> {
-    let (pool, tree) = stored.open::<T>(setup, stored.bytes / TIMES)?;
-    touch(setup, &tree, Keys::new(stored.records), 0..stored.records / TIMES)?;
-    skews.iter().map(|&skew| step(setup, &pool, &tree, streams, stored.records, skew)).collect()
+    let subject = stored.open::<T>(setup, stored.bytes / TIMES)?;
+    subject.touch(0..stored.records / TIMES)?;
+    skews.iter().map(|&skew| step(&subject, skew)).collect()
 }
 
-fn step<T: Translation>(
-    setup: &Setup<'_>,
-    pool: &Pool<T>,
-    tree: &Tree<T>,
-    streams: &Streams,
-    records: u64,
-    skew: f64,
-) -> Result<Step, BenchError> {
+fn step<T: Translation>(subject: &Subject<'_, T>, skew: f64) -> Result<Step, BenchError> {
+    let Subject { setup, pool, keys: Keys { records, .. }, .. } = subject;
     (setup.tell)(&format!("skew {skew}, {}", setup.side.replacement));
     let most = setup.most_threads();
-    let chooser = Chooser::skewed(skew, records);
-    let worker = |_| reader_of(streams, tree, Keys::new(records), chooser.clone(), records);
+    let chooser = Chooser::skewed(skew, *records);
+    let worker = |_| subject.reader_of(chooser.clone(), *records);
     setup.drive(most, worker)?;
     let before = pool.stats().faults;
     let driven = setup.drive(most, worker)?;
@@ -119,7 +111,7 @@ mod tests {
     fn the_more_skewed_lookups_are_the_fewer_pages_they_read() {
         run(|setup| {
             let stored = Stored::find(setup, 200_000).unwrap();
-            let steps = by_skew::<Swizzle>(setup, &stored, &setup.streams(), &SKEWS).unwrap();
+            let steps = by_skew::<Swizzle>(setup, &stored, &SKEWS).unwrap();
             let faults: Vec<f64> = steps.iter().map(|step| step.faults).collect();
             // Of five times the budget, a fifth is there at most.
             assert!(faults[0] > 0.7 && faults[SKEWS.len() - 1] < 0.05, "{faults:?}");

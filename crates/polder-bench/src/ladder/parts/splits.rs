@@ -42,9 +42,8 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
     }
     let (there, restarts) = (AtomicU64::new(BEFORE), AtomicU64::new(0));
     let stop = AtomicBool::new(false);
-    let streams = setup.streams();
     let worker = |_| {
-        let (tree, pool, mut random) = (tree.clone(), &pool, streams.next());
+        let (tree, pool, mut random) = (tree.clone(), &pool, setup.streams.next());
         let (there, restarts, mut before) = (&there, &restarts, pool.restarts_of_this_thread());
         move || {
             for _ in 0..TURN {

@@ -82,11 +82,10 @@ fn second_of(list: &str) -> Option<u16> {
 
 pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     let stored = Stored::find(setup, setup.scale.growing_records)?;
-    let streams = setup.streams();
     let mut measured = Measured::default();
     for size in SIZES {
         for (name, dist) in LOOKUPS {
-            let rates = lookups::<T>(setup, &stored, &streams, dist, (size, None))?;
+            let rates = lookups::<T>(setup, &stored, dist, (size, None))?;
             for (rate, number) in rates.iter().zip(1..) {
                 let at = f64::from(number) * setup.seconds;
                 measured.push(format!("{name} over time, {size} times"), at, *rate);
@@ -100,12 +99,11 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
 /// With a second tier as large as the first: [`POLICIES`], by the best of them in each round.
 pub(crate) fn run_policies<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     let stored = Stored::find(setup, setup.scale.growing_records)?;
-    let streams = setup.streams();
     let mut measured = Measured::default();
     for (workload, dist) in LOOKUPS {
         let mut rates = [0.0; POLICIES.len()];
         for turn in turns(setup.round as usize, POLICIES.len()) {
-            let steps = lookups::<T>(setup, &stored, &streams, dist, (1.0, POLICIES[turn].1))?;
+            let steps = lookups::<T>(setup, &stored, dist, (1.0, POLICIES[turn].1))?;
             rates[turn] = steps.last().copied().unwrap_or(0.0);
         }
         push_by_best(workload, rates, &mut measured);
@@ -129,18 +127,15 @@ fn push_by_best(workload: &str, rates: [f64; POLICIES.len()], measured: &mut Mea
 fn lookups<T: Translation>(
     setup: &Setup<'_>,
     stored: &Stored,
-    streams: &Streams,
     dist: Dist,
     (second, migration): (f64, Option<Migration>),
 ) -> Result<Vec<f64>, BenchError> {
     (setup.tell)(&format!("{dist}, a second tier of {second} times the first"));
     let first = stored.bytes / TIMES;
     let tiers = tiers((first as f64 * second) as u64, migration);
-    let (_pool, tree) = stored.open_in::<T>(setup, first, tiers)?;
-    let keys = Keys::new(stored.records);
-    let worker = |_| reader(streams, &tree, keys, dist, keys.records);
+    let subject = stored.open_in::<T>(setup, first, tiers)?;
     let step = |_| {
-        let driven = setup.drive(setup.most_threads(), worker)?;
+        let driven = subject.lookups(setup.most_threads(), dist)?;
         Ok(driven.ops as f64 / driven.seconds.max(1e-9))
     };
     (0..STEPS).map(step).collect()
@@ -148,7 +143,7 @@ fn lookups<T: Translation>(
 
 /// TPC-C by the size of the second tier, and over time.
 pub(crate) fn run_tpcc(setup: &Setup<'_>) -> Result<Measured, BenchError> {
-    let loaded = Loaded::find(setup, setup.scale.larger_warehouses, Checkpoints::AsUsual)?;
+    let loaded = Loaded::find(setup, setup.scale.larger_warehouses, None)?;
     let mut measured = Measured::default();
     for size in SIZES {
         let [over_time, ran] = transactions(setup, &loaded, (size, None))?;
@@ -161,7 +156,7 @@ pub(crate) fn run_tpcc(setup: &Setup<'_>) -> Result<Measured, BenchError> {
 
 /// TPC-C with a second tier as large as the first: [`POLICIES`], by the best of them in each round.
 pub(crate) fn run_tpcc_policies(setup: &Setup<'_>) -> Result<Measured, BenchError> {
-    let loaded = Loaded::find(setup, setup.scale.larger_warehouses, Checkpoints::AsUsual)?;
+    let loaded = Loaded::find(setup, setup.scale.larger_warehouses, None)?;
     let mut rates = [0.0; POLICIES.len()];
     for turn in turns(setup.round as usize, POLICIES.len()) {
         let [_, ran] = transactions(setup, &loaded, (1.0, POLICIES[turn].1))?;

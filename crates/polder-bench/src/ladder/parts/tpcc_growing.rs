@@ -33,8 +33,8 @@ const DATA_STEP: f64 = 0.05;
 pub(crate) fn run(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     let threads = setup.most_threads();
     let thread_seconds = threads as f64 * (1.0 + LENGTH) * setup.seconds;
-    let checkpoints = Checkpoints::not_for(thread_seconds);
-    let loaded = Loaded::find(setup, setup.scale.growing_warehouses, checkpoints)?;
+    let log_limit = Some(ample_log(thread_seconds));
+    let loaded = Loaded::find(setup, setup.scale.growing_warehouses, log_limit)?;
     let (files, budget) = (loaded.copy(setup)?, loaded.budget(BUDGET));
     let store = match setup.group {
         Some(group) => {
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn a_run_ends_when_there_are_enough_data() {
         run(|setup| {
-            let loaded = Loaded::find(setup, 1, Checkpoints::not_for(1.0)).unwrap();
+            let loaded = Loaded::find(setup, 1, Some(ample_log(1.0))).unwrap();
             let budget = loaded.budget(1.0) + growth_bytes(1.0);
             let store = loaded.copy(setup).unwrap().open(setup, budget, false).unwrap();
             let began = store.data_bytes().unwrap();

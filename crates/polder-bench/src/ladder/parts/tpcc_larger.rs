@@ -37,7 +37,7 @@ const WARM_UP: f64 = 2.0;
 const STEP_S: f64 = 0.5;
 
 pub(crate) fn run(setup: &Setup<'_>) -> Result<Measured, BenchError> {
-    let loaded = Loaded::find(setup, setup.scale.warehouses, Checkpoints::AsUsual)?;
+    let loaded = Loaded::find(setup, setup.scale.warehouses, None)?;
     let store = loaded.copy(setup)?.open(setup, loaded.budget(BUDGET), false)?;
     store.run(MOST, WARM_UP * setup.seconds, STEP_S, None)?;
     let mut measured = Measured::default();
@@ -70,7 +70,7 @@ pub(crate) fn run(setup: &Setup<'_>) -> Result<Measured, BenchError> {
 
 /// By mixes, on data of many times the budget.
 pub(crate) fn run_mixes(setup: &Setup<'_>) -> Result<Measured, BenchError> {
-    let loaded = Loaded::find(setup, setup.scale.larger_warehouses, Checkpoints::AsUsual)?;
+    let loaded = Loaded::find(setup, setup.scale.larger_warehouses, None)?;
     let mut store = loaded.copy(setup)?.open(setup, loaded.budget(LITTLE), false)?;
     let mut measured = Measured::default();
     for mix in MIXES {

@@ -29,8 +29,8 @@ fn short_runs_have_short_intervals() {
 #[test]
 fn copies_begin_alike_whatever_a_run_does() {
     run(|setup| {
-        let checkpoints = Checkpoints::not_for(1.0);
-        let loaded = Loaded::find(setup, 1, checkpoints).unwrap();
+        let log_limit = Some(ample_log(1.0));
+        let loaded = Loaded::find(setup, 1, log_limit).unwrap();
         for _ in 0..2 {
             let files = loaded.copy(setup).unwrap();
             let store = files.open(setup, loaded.budget(2.0) + LEAST_GROWTH, false).unwrap();
@@ -51,14 +51,14 @@ fn copies_begin_alike_whatever_a_run_does() {
             drop(store);
             fs::remove_dir_all(files).unwrap();
         }
-        assert_eq!(Loaded::find(setup, 7, checkpoints).unwrap().warehouses, 1);
+        assert_eq!(Loaded::find(setup, 7, log_limit).unwrap().warehouses, 1);
     });
 }
 
 #[test]
 fn a_store_runs_the_mix_that_it_is_told() {
     run(|setup| {
-        let loaded = Loaded::find(setup, 1, Checkpoints::not_for(1.0)).unwrap();
+        let loaded = Loaded::find(setup, 1, Some(ample_log(1.0))).unwrap();
         let budget = loaded.budget(2.0) + LEAST_GROWTH;
         let mut store = loaded.copy(setup).unwrap().open(setup, budget, false).unwrap();
         let orders = |store: &TpccStore<'_>| store.store.table("orders").unwrap().len();
@@ -75,7 +75,7 @@ fn a_store_runs_the_mix_that_it_is_told() {
 #[test]
 fn somebody_can_end_a_run() {
     run(|setup| {
-        let loaded = Loaded::find(setup, 1, Checkpoints::AsUsual).unwrap();
+        let loaded = Loaded::find(setup, 1, None).unwrap();
         let files = loaded.copy(setup).unwrap();
         let store = files.open(setup, 0, false).unwrap();
         let until = AtomicBool::new(true);

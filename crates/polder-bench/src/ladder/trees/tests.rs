@@ -19,17 +19,16 @@ fn keys_ascend_also_behind_the_last_record() {
 #[test]
 fn no_drive_asks_again_for_what_one_before_asked_for() {
     run(|setup| {
-        let streams = setup.streams();
         let among = 1 << 60;
         let drawn = || {
             let drawn = Mutex::new(HashSet::new());
             let driven = setup.drive(2, |_| {
-                let chooser = Chooser::new(Dist::Uniform, YCSB_THETA, among);
-                let mut asked = asked(chooser, among, streams.next());
+                let mut chooser = Chooser::new(Dist::Uniform, YCSB_THETA, among);
+                let mut random = setup.streams.next();
                 let (drawn, mut left) = (&drawn, 1000);
                 move || {
                     left -= 1;
-                    drawn.lock().unwrap().insert(asked());
+                    drawn.lock().unwrap().insert(chooser.record(&mut random, among));
                     Ok(left)
                 }
             });
@@ -46,8 +45,8 @@ fn no_drive_asks_again_for_what_one_before_asked_for() {
 fn resident_trees_fill_half_of_their_pool() {
     run(|setup| {
         for records in [setup.scale.records, 500_000] {
-            let (pool, _tree) = resident::<Array>(setup, Keys::new(records)).unwrap();
-            assert_half_full(&pool, &format!("{records} records"));
+            let subject = Subject::<Array>::resident(setup, records).unwrap();
+            assert_half_full(&subject.pool, &format!("{records} records"));
         }
     });
 }
@@ -56,13 +55,13 @@ fn resident_trees_fill_half_of_their_pool() {
 fn touching_leaves_none_out() {
     run(|setup| {
         let stored = Stored::find(setup, 50_000).unwrap();
-        let (pool, tree) = stored.open::<Array>(setup, 4 * stored.bytes).unwrap();
-        touch(setup, &tree, Keys::new(stored.records), 0..stored.records).unwrap();
-        let before = pool.stats().faults;
+        let subject = stored.open::<Array>(setup, 4 * stored.bytes).unwrap();
+        subject.touch(0..stored.records).unwrap();
+        let before = subject.pool.stats().faults;
         (0..stored.records).for_each(|record| {
-            read(&tree, Keys::new(stored.records), record).unwrap();
+            read(&subject.tree, subject.keys, record).unwrap();
         });
-        assert_eq!(pool.stats().faults, before);
+        assert_eq!(subject.pool.stats().faults, before);
     });
 }
 
@@ -70,8 +69,7 @@ fn touching_leaves_none_out() {
 fn inner_nodes_are_counted() {
     run(|setup| {
         let stored = Stored::find(setup, 200_000).unwrap();
-        let (_pool, tree) = stored.open::<Array>(setup, 4 * stored.bytes).unwrap();
-        let keys = Keys::new(stored.records);
+        let Subject { tree, keys, .. } = stored.open::<Array>(setup, 4 * stored.bytes).unwrap();
         let inner: HashSet<PageNo> = (0..stored.records)
             .step_by(STRIDE as usize)
             .flat_map(|record| {

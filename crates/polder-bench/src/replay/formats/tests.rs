@@ -6,7 +6,7 @@ fn written(name: &str, bytes: &[u8], format: Option<Format>) -> Result<Trace, Be
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(name);
     fs::write(&path, bytes).unwrap();
-    read(&path, format, &Interrupt::silent())
+    read(&path, format)
 }
 
 fn why(name: &str, bytes: &[u8]) -> String {
@@ -70,7 +70,7 @@ fn damage_is_an_error_that_names_the_line() {
     assert!(why("t.lis", b"\n").contains("no request"));
     assert!(why("t.lis", b"1 1 0 0\n\xFF\n").contains(":2: it is not text"));
     let nowhere = Path::new("/nowhere/t.lis");
-    assert!(read(nowhere, None, &Interrupt::silent()).is_err());
+    assert!(read(nowhere, None).is_err());
 }
 
 #[test]
