@@ -90,8 +90,12 @@ impl Store {
         #[cfg(feature = "vector")]
         let collections = self.collections()?;
         #[cfg(feature = "vector")]
-        let collections: Vec<_> =
-            collections.into_iter().map(|name| (self.collection(&name), name)).collect();
+        let collections: Vec<_> = collections
+            .into_iter()
+            .map(|name| (self.collection(&name), name))
+            // One of them may have gone since it was named.
+            .filter(|(opened, _)| !matches!(opened, Err(StoreError::NoSuchTable { .. })))
+            .collect();
         let agree = &mut |_report: &mut CheckReport, _progress: &mut dyn FnMut() -> bool| {
             #[cfg(feature = "vector")]
             for (collection, name) in &collections {

@@ -16,7 +16,8 @@ pub(crate) struct Stamps {
     next: AtomicU64,
 }
 
-/// Stores that a thread can write in turn without giving up what is left of its blocks.
+/// Stores that a thread can write in turn without giving up what is left of its blocks, if they were
+/// opened one after the other.
 const STORES: usize = 8;
 
 thread_local! {
@@ -78,7 +79,9 @@ mod tests {
     /// There are no more than 2^32 numbers for one life of a store.
     #[test]
     fn stores_that_are_written_in_turn_waste_no_numbers() {
-        let stores: Vec<Stamps> = (0..STORES).map(|_| Stamps::new(1)).collect();
+        // Ids that no store of another test has.
+        let ids = (1 << 40..).take(STORES);
+        let stores: Vec<Stamps> = ids.map(|id| Stamps { id, next: AtomicU64::new(1) }).collect();
         for _ in 0..3000 {
             stores.iter().for_each(|store| _ = store.take());
         }

@@ -162,7 +162,11 @@ impl Target {
             Target::New(file) => {
                 file.as_file().sync_all()?;
                 file.persist(path)?;
-                sync(directory_of(path))
+                sync(directory_of(path)).map_err(|error| {
+                    let why =
+                        format!("the file is whole, but its name may not be durable: {error}");
+                    io::Error::new(error.kind(), why)
+                })
             }
         }
     }

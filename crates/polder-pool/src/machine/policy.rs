@@ -96,9 +96,15 @@ fn ask(
     (done == 0).then_some(())
 }
 
+/// Whether the system tells of no node with memory but the first.
+fn has_one_node() -> bool {
+    let told = std::fs::read_to_string("/sys/devices/system/node/has_memory");
+    !told.is_ok_and(|nodes| nodes.trim() != "0")
+}
+
 /// Has the memory that is first written from now on come from this node, and from another when that
 /// is full. (If the memory were bound to the node, a process that writes to it would be killed
-/// then.) A kernel without nodes has the first one alone.
+/// then.) Where the first node is the only one, a kernel that refuses changes nothing.
 ///
 /// # Safety
 /// The range consists of whole kernel pages of a mapping of ours.
@@ -108,8 +114,8 @@ pub(crate) unsafe fn prefer(at: NonNull<u8>, len: usize, node: NodeId) -> io::Re
     // SAFETY: the mask is as long as is said; the range is the caller's, and keeps its content.
     let done = unsafe { libc::syscall(libc::SYS_mbind, at, len, mode, nodes, NodeMask::BITS, 0) };
     let error = io::Error::last_os_error();
-    let is_only_one = node.get() == 0 && error.raw_os_error() == Some(libc::ENOSYS);
-    if done == 0 || is_only_one { Ok(()) } else { Err(error) }
+    let is_only_one = || node.get() == 0 && has_one_node();
+    if done == 0 || is_only_one() { Ok(()) } else { Err(error) }
 }
 
 /// The node on which the calling thread was running a moment ago, if the kernel says so.

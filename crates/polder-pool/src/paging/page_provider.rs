@@ -158,8 +158,9 @@ impl<T: Translation> Shared<T> {
         freed
     }
 
-    /// Has the kernel move pages that were loaded into a slower tier to its node. They are not held: it
-    /// does not matter to it who uses them. (Where a page goes elsewhere meanwhile, and comes back to
+    /// Has the kernel move pages to the nodes of their tiers: those that were loaded into a slower one, and
+    /// those that may have left some of their memory where they did not go. They are not held: it does
+    /// not matter to it who uses them. (Where a page goes elsewhere meanwhile, and comes back to
     /// another tier, its memory is of a node that is not its own until it moves again.)
     fn move_to_their_nodes(&self, pages: &PagesOf<'_, T>, loaded: Vec<FrameId>) {
         let frames = &self.core.frames;

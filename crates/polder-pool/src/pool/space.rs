@@ -205,7 +205,8 @@ impl<T: Translation> Space<T> {
     }
 
     /// Runs `operations`, many of this thread that are interleaved, with what they go by ([`Interleaved`]).
-    /// It is lent, so that it goes in any case, and what the device has of it is waited for.
+    /// It is lent, so that it goes in any case, and what the device has of it is waited for. Called with no
+    /// latch held, and no change open.
     #[inline]
     pub fn interleave<'p, R>(
         &'p self,

@@ -102,6 +102,8 @@ struct One<'b> {
     limit: Option<Limit>,
     /// With a filter: what it has come to.
     end: Option<Turn>,
+    /// It begins nowhere, as there are no vectors.
+    is_of_nothing: bool,
 }
 
 impl<'b, 'p, T: Translation> Searches<'p, T> for Batch<'b, T> {
@@ -123,7 +125,8 @@ impl<'b, 'p, T: Translation> Searches<'p, T> for Batch<'b, T> {
         if self.queries.together() > 1 {
             self.beginning.clone_from(links);
         }
-        Ok(Some(One { number, walk, width, limit, end: None }))
+        let is_of_nothing = links.is_empty();
+        Ok(Some(One { number, walk, width, limit, end: None, is_of_nothing }))
     }
 
     fn go_on(
@@ -177,9 +180,7 @@ impl<T: Translation> Batch<'_, T> {
     /// What a search has found.
     fn answer(&mut self, one: &One<'_>) {
         let found = one.walk.nearest_of(self.search);
-        // It begins nowhere where there are no vectors.
-        let is_exhaustive = one.walk.expanded().is_empty();
-        self.answers.push((one.number, Answer { found, is_exhaustive }));
+        self.answers.push((one.number, Answer { found, is_exhaustive: one.is_of_nothing }));
     }
 }
 

@@ -65,7 +65,7 @@ impl AsyncStore {
         }
         let engine = &self.store.engine;
         let theirs = engine.clone();
-        let work = move || dispatch!(&theirs, engine => apply(engine, &mut batch));
+        let work = move || dispatch!(&theirs, engine => apply(engine, &mut batch, &|_| ()));
         let (lsn, durability) = Made::new(engine, work, false).await??;
         let awaited = (durability == Durability::Sync)
             .then(|| dispatch!(engine, engine => AwaitedSync::new(&engine.checkpointer.log, lsn)));

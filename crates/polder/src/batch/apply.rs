@@ -59,20 +59,17 @@ impl Store {
             batch.around = Some(around);
             return applied;
         }
-        self.apply_tables(batch, || ())
+        self.apply_tables(batch, &|_| ())
     }
 
-    /// The same for a batch without changes of collections. `made` hears of it when the batch is seen, or
-    /// will not be; it may not be durable by then.
+    /// The same for a batch without changes of collections. `changes` is that of [`apply`].
     pub(crate) fn apply_tables(
         &self,
         batch: &mut WriteBatch<'_>,
-        made: impl FnOnce(),
+        changes: &dyn Fn(bool),
     ) -> Result<(), BatchError> {
         dispatch!(&self.engine, engine => {
-            let applied = apply(engine, batch);
-            made();
-            let (lsn, durability) = applied?;
+            let (lsn, durability) = apply(engine, batch, changes)?;
             // Durable as asked, after this writer has left: so a thread that pauses writers does not
             // wait for the device as well.
             Ok(engine.commit(lsn, durability)?)
@@ -105,10 +102,12 @@ impl Store {
     }
 }
 
-/// Gives up to where the log must be durable for it, and whether that is to be waited for.
+/// Gives up to where the log must be durable for it, and whether that is to be waited for. `changes` is
+/// told when entries begin to change, and when all that have are seen.
 pub(crate) fn apply<T: Variant>(
     engine: &Arc<Engine<T>>,
     batch: &mut WriteBatch<'_>,
+    changes: &dyn Fn(bool),
 ) -> Result<(Lsn, Durability), BatchError> {
     // 1. The tables are those of this store.
     let _pass = engine.quiesce.enter()?;
@@ -143,7 +142,10 @@ pub(crate) fn apply<T: Variant>(
         // expectation holds. Where an update was asked about a value that is there no more, all
         // begins again.
         keep_last_writes(&mut ready);
-        match apply_ready(engine, &ready)? {
+        let changing = Changing::begin(changes);
+        let outcome = apply_ready(engine, &ready)?;
+        drop(changing);
+        match outcome {
             BatchOutcome::Done { effects, lsn } => {
                 for (part, effect) in ready.iter().zip(effects) {
                     part.table.iter().for_each(|table| table.count(effect));
@@ -166,6 +168,22 @@ pub(crate) fn apply<T: Variant>(
         engine.log().sync_within(period);
     }
     Ok((lsn, durability.unwrap_or(engine.durability)))
+}
+
+/// Entries change.
+struct Changing<'c>(&'c dyn Fn(bool));
+
+impl<'c> Changing<'c> {
+    fn begin(changes: &'c dyn Fn(bool)) -> Changing<'c> {
+        changes(true);
+        Changing(changes)
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        (self.0)(false);
+    }
 }
 
 /// Asks the updates in their order. `ready` are in the order of their keys.

@@ -37,8 +37,8 @@
 //!   record are as they were seen.
 //!
 //! * `COLL-5` A record of a vector that comes with many others may say nothing of its bytes. Such a vector is
-//!   looked for among all of the index, and so is any that a search has not seen of an index that is loaded by
-//!   runs: what was inserted while it was not linked has few links, also when it is.
+//!   looked for among all of the index, and so is any that a search in a graph has not seen: there may be no
+//!   link to it.
 //!
 //! What a crash leaves between two steps is settled by the first change that is made after it
 //! (`settle.rs`): a vector that was coming and one that was going both leave. Opening a collection only

@@ -221,7 +221,7 @@ impl Collection {
 
     /// All of it is made durable at the end.
     fn apply(&self, mut batch: WriteBatch<'_>) -> Result<(), StoreError> {
-        match self.store().apply_tables(batch.durability(Durability::None), || ()) {
+        match self.store().apply_tables(batch.durability(Durability::None), &|_| ()) {
             Err(BatchError::Store(error)) => Err(error),
             Err(_) => Err(self.broken("it was changed while it was repaired")),
             Ok(()) => Ok(()),

@@ -307,19 +307,13 @@ fn bring_all(ready: &mut [Ready<'_>]) -> Result<(), BatchError> {
     Ok(())
 }
 
-/// Rows come and go, as searches are told that meet some of it.
-struct Change<'r, 'p>(&'r [Ready<'p>]);
-
-impl<'r, 'p> Change<'r, 'p> {
-    fn begin(ready: &'r [Ready<'p>]) -> Change<'r, 'p> {
-        ready.iter().for_each(|ready| ready.part.collection.labels.begin_change());
-        Change(ready)
-    }
-}
-
-impl Drop for Change<'_, '_> {
-    fn drop(&mut self) {
-        self.0.iter().for_each(|ready| ready.part.collection.labels.end_change());
+/// Rows begin to come and go, or have: searches may meet some of it.
+fn tell_searches(ready: &[Ready<'_>], begins: bool) {
+    for labels in ready.iter().map(|ready| &ready.part.collection.labels) {
+        match begins {
+            true => labels.begin_change(),
+            false => labels.end_change(),
+        }
     }
 }
 
@@ -340,8 +334,7 @@ fn commit(
             }
             ready.put(batch);
         }
-        let change = Change::begin(ready);
-        match store.apply_tables(batch, || drop(change)) {
+        match store.apply_tables(batch, &|begins| tell_searches(ready, begins)) {
             Err(BatchError::Unexpected { table, key, expected })
                 if ready.iter().any(|ready| ready.has_expected(&table, &key, expected)) => {}
             applied => return applied.map(|()| true),
