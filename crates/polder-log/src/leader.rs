@@ -118,7 +118,9 @@ impl GroupCommit {
     /// The log syncer syncs within this time from now on, at least.
     pub(crate) fn sync_within(&self, period: Duration) {
         let period = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(100_000);
-        if self.period.fetch_min(period, Ordering::Relaxed) > period {
+        // Asked for with each write: mostly it is so by now, and nothing is written.
+        let is_new = self.period.load(Ordering::Relaxed) > period;
+        if is_new && self.period.fetch_min(period, Ordering::Relaxed) > period {
             // If it is not there, it looks when it starts.
             let _ = self.log_syncer.wake();
         }

@@ -98,12 +98,13 @@ impl Store {
             .collect();
         let agree = &mut |_report: &mut CheckReport, _progress: &mut dyn FnMut() -> bool| {
             #[cfg(feature = "vector")]
-            for (collection, name) in &collections {
-                // It may have been dropped before writers began to wait.
-                if self.collections().is_ok_and(|there| !there.contains(name)) {
-                    continue;
+            {
+                // Some may have been dropped before writers began to wait.
+                let there = self.collections();
+                let is_there = |name| there.as_ref().map_or(true, |there| there.contains(name));
+                for (collection, name) in collections.iter().filter(|(_, name)| is_there(name)) {
+                    check_collection(name, collection, _report, _progress);
                 }
-                check_collection(name, collection, _report, _progress);
             }
         };
         dispatch!(&self.engine, engine => check(engine, progress, agree))

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Instant;
 
-use polder::{Store, Table};
+use polder::{Collection, Store, Table};
 use serde_json::json;
 use tempfile::NamedTempFile;
 
@@ -21,10 +21,6 @@ use crate::units::{duration, plural};
 
 /// Ctrl-C is looked at, and the bar is moved, once in so many entries.
 const ENTRIES_A_STEP: u64 = 256;
-
-/// How the names of a collection's tables end (`docs/format.md`). They are of no use without its
-/// vectors, and keep a new collection of its name from being made.
-const OF_COLLECTIONS: [&str; 3] = ["keys", "rows", "pending"];
 
 pub fn run(context: &Context, args: &ExportArgs) -> Result<(), Failure> {
     let begun = Instant::now();
@@ -59,16 +55,13 @@ pub fn run(context: &Context, args: &ExportArgs) -> Result<(), Failure> {
     }
 }
 
-/// All tables but those of collections; and what else there is, which is not exported.
+/// All tables but those of collections, which are of no use without the vectors, and keep a new collection
+/// of that name from being made; and what else there is, which is not exported.
 fn all_tables(store: &Store) -> Result<(Vec<String>, Vec<String>), Failure> {
     let (mut tables, collections) = (store.tables()?, store.collections()?);
-    let is_of_collection = |table: &String| {
-        let parts = table.rsplit_once('.');
-        parts.is_some_and(|(name, ending)| {
-            OF_COLLECTIONS.contains(&ending) && collections.iter().any(|of| of == name)
-        })
-    };
-    tables.retain(|table| !is_of_collection(table));
+    let theirs: Vec<_> =
+        collections.iter().flat_map(|name| Collection::table_names(name)).collect();
+    tables.retain(|table| !theirs.contains(table));
     let others = store.structures()?.into_iter().map(|other| {
         let is_collection = collections.contains(&other.name);
         let what = if is_collection { "collection" } else { &*other.structure };

@@ -95,7 +95,7 @@ const ROWS: &str = "rows";
 const PENDING: &str = "pending";
 const TABLES: [&str; 3] = [KEYS, ROWS, PENDING];
 /// Of the longest name the tables have names that tables may have.
-const MAX_NAME_BYTES: usize = MAX_TABLE_NAME_BYTES - ".pending".len();
+const MAX_NAME_BYTES: usize = MAX_TABLE_NAME_BYTES - 1 - PENDING.len();
 
 /// Vectors, each with a key and a payload: those nearest to any vector, and any one by its key. Cheap to
 /// clone; keeps the store open.
@@ -201,7 +201,7 @@ impl Store {
             return Err(StoreError::TableName { len: name.len() });
         }
         let open = lock(&self.closer.labels);
-        let tables = TABLES.map(|ending| table_name(name, ending));
+        let tables = Collection::table_names(name);
         for table in &tables {
             // A creation that was cut off may have made it.
             match self.table(table) {
@@ -292,7 +292,7 @@ impl Store {
         let mut open = lock(&self.closer.labels);
         self.structure::<VectorStructure>(name)?;
         let names = self.tables()?;
-        let tables = TABLES.map(|ending| table_name(name, ending));
+        let tables = Collection::table_names(name);
         if !tables.iter().any(|table| names.binary_search(table).is_ok()) {
             return Err(not_a_collection(name));
         }
@@ -356,6 +356,17 @@ impl Collection {
     /// Its name.
     pub fn name(&self) -> &str {
         self.index.name()
+    }
+
+    /// The tables that a collection of this name has beside its index (`docs/format.md`): among the store's,
+    /// and of no use by themselves.
+    ///
+    /// ```
+    /// let tables = polder::Collection::table_names("docs");
+    /// assert_eq!(tables, ["docs.keys", "docs.rows", "docs.pending"]);
+    /// ```
+    pub fn table_names(name: &str) -> [String; 3] {
+        TABLES.map(|ending| table_name(name, ending))
     }
 
     /// The store that it belongs to.
