@@ -258,7 +258,7 @@ impl Log {
             }
         }
         let device = &self.space.device;
-        let batch = device.complete(device.submit(Batch::Many(requests)));
+        let batch = device.perform(Batch::Many(requests));
         batch.into_requests().into_iter().try_for_each(|request| request.outcome)?;
         self.buffer.give_back(to);
         self.written.add_groups(to - from);

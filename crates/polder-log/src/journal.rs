@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use polder_format::log::Group;
 use polder_format::{Lsn, PageId};
-use polder_pool::device::{Batch, Device, RequestQueue, Ticket, Way};
+use polder_pool::device::{Batch, Device, RequestQueue, Way};
 use polder_pool::journal::{Journal, Outgoing, SharedError};
 use polder_pool::waits;
 
@@ -76,12 +76,8 @@ impl DataDevice {
 }
 
 impl Device for DataDevice {
-    fn submit(&self, batch: Batch) -> Ticket {
-        self.log.double_write.data.submit(batch)
-    }
-
-    fn complete(&self, ticket: Ticket) -> Batch {
-        self.log.double_write.data.complete(ticket)
+    fn perform(&self, batch: Batch) -> Batch {
+        self.log.double_write.data.perform(batch)
     }
 
     fn queue(&self) -> Box<dyn RequestQueue + '_> {

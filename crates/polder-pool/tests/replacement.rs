@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use polder_format::{PageId, PageNo, SpaceId};
-use polder_pool::device::{Batch, Device, Direction, Ticket};
+use polder_pool::device::{Batch, Device, Direction};
 use polder_pool::replacement::{Look, Pages, ReplacementKind};
 use polder_pool::{AccessHint, Array, FileState, FrameId, Pool, PoolConfig, ReadMode, Space};
 use polder_testkit::SimDisk;
@@ -141,15 +141,11 @@ impl UsedPages {
 struct DiskInUse(SimDisk, Arc<UsedPages>);
 
 impl Device for DiskInUse {
-    fn submit(&self, batch: Batch) -> Ticket {
+    fn perform(&self, batch: Batch) -> Batch {
         if batch.requests().iter().any(|request| matches!(request.direction, Direction::Write)) {
             self.1.read();
         }
-        self.0.submit(batch)
-    }
-
-    fn complete(&self, ticket: Ticket) -> Batch {
-        self.0.complete(ticket)
+        self.0.perform(batch)
     }
 
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {

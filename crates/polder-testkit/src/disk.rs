@@ -6,8 +6,8 @@
 //!   buffer; a write that fails may have written any of its sectors.
 //! * **A failed sync**: what was not synced is durable or not, as after a crash, and stays so: the
 //!   disk still shows it, but the next good sync does not bring it back.
-//! * **Delay**: batches wait after `submit` and are done in `complete`, in any order. Until then a
-//!   read does not see what they write.
+//! * **Delay**: batches of several threads wait, and are done in any order. Until then a read does
+//!   not see what they write.
 //! * **Order**: the reads of a queue come back in any order, one or a few at a time.
 //! * **A full disk**: `allocate`, and writes where nothing is allocated, fail with `ENOSPC`; what
 //!   is allocated can always be overwritten.
@@ -21,8 +21,8 @@
 //! Invariants:
 //!
 //! * `SIM-1` `current` is `durable` with `unsynced` applied, unless a sync failed or bytes rotted.
-//! * `SIM-2` Requests that break the contract of [`Request`] (not aligned to 4096 bytes), and
-//!   tickets that are not ours, panic: a test must not pass by them.
+//! * `SIM-2` Requests that break the contract of [`Request`] (not aligned to 4096 bytes) panic: a
+//!   test must not pass by them.
 //! * `SIM-3` Used by one thread, it does the same whenever plan, seeds and calls are the same.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -33,7 +33,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use polder_pool::device::{Batch, Device, Direction, Request, RequestQueue, Ticket};
+use polder_pool::device::{Batch, Device, Direction, Request, RequestQueue};
 
 use crate::random::Random;
 
@@ -70,7 +70,7 @@ pub struct Counts {
     pub written_bytes: u64,
     /// Requests and calls of any kind that failed.
     pub failures: u64,
-    /// Batches that were pending after `submit`.
+    /// Batches that had to wait.
     pub delayed: u64,
     /// Most reads that were under way in one queue.
     pub most_queued: u64,
@@ -104,11 +104,12 @@ struct State {
     /// What happened since, in order.
     unsynced: VecDeque<Change>,
     unsynced_bytes: u64,
-    /// Batches that were submitted and not done, by ticket.
+    /// Batches that wait, by number.
     pending: BTreeMap<u64, Delayed>,
-    /// Batches that were done and not asked for, by ticket.
+    /// Batches that are done, and were not given back yet.
     done: BTreeMap<u64, Batch>,
-    next_ticket: u64,
+    /// The number of the next batch.
+    next: u64,
     counts: Counts,
     /// What a crash leaves as a whole of a write: sectors, or more. 0: it may leave garbage.
     atomic_bytes: usize,
@@ -146,7 +147,7 @@ impl SimDisk {
             unsynced_bytes: 0,
             pending: BTreeMap::new(),
             done: BTreeMap::new(),
-            next_ticket: 0,
+            next: 0,
             counts: Counts::default(),
             atomic_bytes: 0,
         };
@@ -219,6 +220,33 @@ impl SimDisk {
         self.rot(offset, len, |bytes| Random::new(seed).fill(bytes));
     }
 
+    /// Does a batch, or lets it wait if the plan says so. Gives its number.
+    fn begin(&self, mut batch: Batch) -> u64 {
+        let mut state = self.state();
+        batch.requests().iter().for_each(check);
+        let number = state.next;
+        state.next += 1;
+        if let Some(delay) = state.plan.delayed() {
+            state.counts.delayed += 1;
+            state.pending.insert(number, Delayed { batch, delay });
+        } else {
+            state.perform(&mut batch);
+            state.done.insert(number, batch);
+        }
+        number
+    }
+
+    /// Gives a batch back when it is done: after its delay, of which so much has passed.
+    fn end(&self, number: u64, passed: Duration) -> Batch {
+        let delay = self.state().pending.get(&number).map(|delayed| delayed.delay);
+        match delay.map(|delay| delay.saturating_sub(passed)) {
+            None => {}
+            Some(Duration::ZERO) => thread::yield_now(),
+            Some(delay) => thread::sleep(delay),
+        }
+        self.state().perform_until(number)
+    }
+
     fn rot(&self, offset: u64, len: usize, change: impl Fn(&mut [u8])) {
         let state = &mut *self.state();
         for image in [&mut state.current, &mut state.durable] {
@@ -262,34 +290,8 @@ impl fmt::Debug for SimDisk {
 }
 
 impl Device for SimDisk {
-    fn submit(&self, mut batch: Batch) -> Ticket {
-        let mut state = self.state();
-        batch.requests().iter().for_each(check);
-        let Some(delay) = state.plan.delayed() else {
-            state.perform(&mut batch);
-            return Ticket::Done(batch);
-        };
-        let ticket = state.next_ticket;
-        state.next_ticket += 1;
-        state.counts.delayed += 1;
-        state.pending.insert(ticket, Delayed { batch, delay });
-        Ticket::Pending(ticket)
-    }
-
-    /// # Panics
-    /// If the ticket is another device's, or was completed before.
-    fn complete(&self, ticket: Ticket) -> Batch {
-        let ticket = match ticket {
-            Ticket::Done(batch) => return batch,
-            Ticket::Pending(ticket) => ticket,
-        };
-        let delay = self.state().pending.get(&ticket).map(|delayed| delayed.delay);
-        match delay {
-            None => {}
-            Some(Duration::ZERO) => thread::yield_now(),
-            Some(delay) => thread::sleep(delay),
-        }
-        self.state().perform_until(ticket)
+    fn perform(&self, batch: Batch) -> Batch {
+        self.end(self.begin(batch), Duration::ZERO)
     }
 
     fn queue(&self) -> Box<dyn RequestQueue + '_> {
@@ -354,7 +356,7 @@ impl Device for SimDisk {
 }
 
 impl State {
-    /// Writes that were submitted and not done.
+    /// Writes that wait.
     fn under_way(&self) -> Vec<Change> {
         self.pending
             .values()
@@ -424,15 +426,14 @@ impl State {
         }
     }
 
-    /// Does pending batches, drawn at random, until that of `ticket` is done.
-    fn perform_until(&mut self, ticket: u64) -> Batch {
+    /// Does pending batches, drawn at random, until that with this number is done.
+    fn perform_until(&mut self, number: u64) -> Batch {
         loop {
-            if let Some(batch) = self.done.remove(&ticket) {
+            if let Some(batch) = self.done.remove(&number) {
                 return batch;
             }
-            assert!(self.pending.contains_key(&ticket), "SIM-2: ticket {ticket} is not ours");
             let drawn = self.plan.random.index(self.pending.len());
-            let drawn = self.pending.keys().copied().nth(drawn).unwrap_or(ticket);
+            let drawn = self.pending.keys().copied().nth(drawn).unwrap_or(number);
             if let Some(mut delayed) = self.pending.remove(&drawn) {
                 self.perform(&mut delayed.batch);
                 self.done.insert(drawn, delayed.batch);
@@ -489,7 +490,7 @@ impl State {
 }
 
 fn change_of(request: &Request) -> Change {
-    // SAFETY: the batch of the request is not complete: it is being performed, or pending; `check`
+    // SAFETY: the batch of the request is not done: it is being performed, or pending; `check`
     // saw that the buffer is aligned (SIM-2).
     Change::Write { offset: request.offset, bytes: unsafe { memory::copy(request.buffer) } }
 }

@@ -15,7 +15,7 @@ use std::time::Instant;
 use std::{env, io, thread};
 
 use polder_format::SpaceId;
-use polder_pool::device::{Batch, Device, FileDevice, Ticket};
+use polder_pool::device::{Batch, Device, FileDevice};
 use polder_pool::{Array, Space};
 use polder_vector::{
     HnswIndex, HnswOptions, Search, VamanaIndex, VamanaOptions, VectorError, VectorIndex,
@@ -120,20 +120,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 struct OneByOne(FileDevice);
 
 impl Device for OneByOne {
-    fn submit(&self, batch: Batch) -> Ticket {
-        let one = |request| {
-            let ticket = self.0.submit(Batch::One(request));
-            self.0.complete(ticket).into_requests()
-        };
-        let done = batch.into_requests().into_iter().flat_map(one).collect();
-        Ticket::Done(Batch::Many(done))
-    }
-
-    fn complete(&self, ticket: Ticket) -> Batch {
-        match ticket {
-            Ticket::Done(batch) => batch,
-            other => self.0.complete(other),
-        }
+    fn perform(&self, batch: Batch) -> Batch {
+        let one = |request| self.0.perform(Batch::One(request)).into_requests();
+        Batch::Many(batch.into_requests().into_iter().flat_map(one).collect())
     }
 
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {

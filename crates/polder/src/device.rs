@@ -8,6 +8,5 @@
 pub use polder_format::{PageId, PageNo, SpaceId};
 #[doc(inline)]
 pub use polder_pool::device::{
-    Batch, Buffer, Device, Direction, FileDevice, FileLock, OpenKind, Request, RequestQueue,
-    Ticket, Way,
+    Batch, Buffer, Device, Direction, FileDevice, FileLock, OpenKind, Request, RequestQueue, Way,
 };

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use polder_pool::device::{Batch, Device, Ticket};
+use polder_pool::device::{Batch, Device};
 use polder_testkit::SimDisk;
 
 pub type SyncBy = dyn Fn(&SimDisk) -> io::Result<()> + Send + Sync;
@@ -32,12 +32,8 @@ impl fmt::Debug for SyncDisk {
 }
 
 impl Device for SyncDisk {
-    fn submit(&self, batch: Batch) -> Ticket {
-        self.disk.submit(batch)
-    }
-
-    fn complete(&self, ticket: Ticket) -> Batch {
-        self.disk.complete(ticket)
+    fn perform(&self, batch: Batch) -> Batch {
+        self.disk.perform(batch)
     }
 
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {

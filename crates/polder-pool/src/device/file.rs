@@ -28,7 +28,7 @@ use self::ring::Rings;
 use self::threads::Threads;
 use self::transfer::{Numbered, joined};
 use super::queue::Collecting;
-use super::{Batch, Device, Request, RequestQueue, Ticket, Way};
+use super::{Batch, Device, Request, RequestQueue, Way};
 
 // Processors of which the library for rings knows the kernel's calls.
 #[cfg_attr(not(target_os = "linux"), path = "file/not_atomic.rs")]
@@ -186,8 +186,8 @@ impl FileDevice {
         Some(FileQueue::new(engine))
     }
 
-    /// Carries out the requests of a batch.
-    fn perform(&self, batch: Vec<Request>) -> Vec<Request> {
+    /// Carries out many requests, and gives them back in their order.
+    fn perform_many(&self, batch: Vec<Request>) -> Vec<Request> {
         let mut requests: Vec<Numbered> = (0..).zip(batch).collect();
         let mut begin = 0;
         let runs: Vec<_> = std::iter::from_fn(|| {
@@ -216,21 +216,13 @@ impl FileDevice {
 }
 
 impl Device for FileDevice {
-    fn submit(&self, batch: Batch) -> Ticket {
-        Ticket::Done(match batch {
+    fn perform(&self, batch: Batch) -> Batch {
+        match batch {
             Batch::One(mut request) => {
                 self.calls.perform(&mut request);
                 Batch::One(request)
             }
-            Batch::Many(requests) => Batch::Many(self.perform(requests)),
-        })
-    }
-
-    fn complete(&self, ticket: Ticket) -> Batch {
-        match ticket {
-            Ticket::Done(batch) => batch,
-            // Another device's: there is nothing of it here.
-            Ticket::Pending(_) => Batch::Many(Vec::new()),
+            Batch::Many(requests) => Batch::Many(self.perform_many(requests)),
         }
     }
 

@@ -1,11 +1,8 @@
 //! Where pages lie when they are not in memory.
 //!
-//! Requests are handed over as a [`Batch`], which belongs to the device until it is complete: a
-//! thread that goes away in between takes nothing from under it. Over `pread` the work is done
-//! within `submit`; a device with a queue of its own does it between `submit` and `complete`.
-//!
-//! A batch is as slow as its slowest request. A thread that has use for each page as it comes has a
-//! [`RequestQueue`] instead.
+//! A thread hands over requests as a [`Batch`] and waits until all of them are done
+//! ([`Device::perform`]). A batch is as slow as its slowest request. A thread that has use for each
+//! page as it comes, or something else to do meanwhile, has a [`RequestQueue`] instead.
 
 use std::fmt;
 use std::io;
@@ -50,8 +47,8 @@ impl Buffer {
     /// The `len` bytes at `at`.
     ///
     /// # Safety
-    /// Until the batch that the buffer goes into is complete, the memory is mapped, and nobody
-    /// else writes it; for a read, nobody else relies on what it holds either.
+    /// Until the request that the buffer goes into is done, the memory is mapped, and nobody else
+    /// writes it; for a read, nobody else relies on what it holds either.
     pub unsafe fn new(at: NonNull<u8>, len: usize) -> Buffer {
         Buffer { at, len }
     }
@@ -145,16 +142,6 @@ impl Batch {
     }
 }
 
-/// A batch on its way.
-#[must_use = "a batch is done only when it has been completed"]
-#[derive(Debug)]
-pub enum Ticket {
-    /// The device did the work at once.
-    Done(Batch),
-    /// The device knows it by this number.
-    Pending(u64),
-}
-
 /// How requests that are under way at once reach a device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -194,11 +181,11 @@ impl Way {
 /// struct Block([u8; 4096]);
 ///
 /// fn transfer(device: &dyn Device, direction: Direction, block: &mut Block) -> io::Result<()> {
-///     // SAFETY: the block is borrowed until the batch is complete.
+///     // SAFETY: the block is borrowed until the batch is done.
 ///     let buffer = unsafe { Buffer::new(NonNull::from(&mut block.0).cast(), block.0.len()) };
 ///     let page = PageId::new(SpaceId::FILE, PageNo::MAX);
-///     let ticket = device.submit(Batch::One(Request::new(direction, page, 65536, buffer)));
-///     let mut batch = device.complete(ticket);
+///     let request = Request::new(direction, page, 65536, buffer);
+///     let mut batch = device.perform(Batch::One(request));
 ///     std::mem::replace(&mut batch.requests_mut()[0].outcome, Ok(()))
 /// }
 ///
@@ -213,12 +200,10 @@ impl Way {
 /// # Ok::<(), io::Error>(())
 /// ```
 pub trait Device: Send + Sync + fmt::Debug + 'static {
-    /// Hands over the batch and does not wait for it longer than the device has to.
-    fn submit(&self, batch: Batch) -> Ticket;
-
-    /// Waits for the batch; each request then says how it went. A read behind the end of the file
-    /// fails with `UnexpectedEof`.
-    fn complete(&self, ticket: Ticket) -> Batch;
+    /// Carries out the requests of the batch, in whatever order, and gives them back when all are
+    /// done; each then says how it went. A read behind the end of the file fails with
+    /// `UnexpectedEof`.
+    fn perform(&self, batch: Batch) -> Batch;
 
     /// For a thread that wants many requests under way at once, and each as soon as it is done. A device
     /// that has no way to that collects requests, and does them as one batch when they are waited for.
@@ -243,7 +228,7 @@ pub trait Device: Send + Sync + fmt::Debug + 'static {
     /// may leave it as it is.
     fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
 
-    /// Everything that was completed before is durable.
+    /// Everything that was done before is durable.
     fn sync(&self) -> io::Result<()>;
 
     /// Most bytes of a write, aligned to their number, of which a loss of power leaves all or none,
@@ -264,6 +249,17 @@ pub trait Device: Send + Sync + fmt::Debug + 'static {
     /// Whether there is nothing in the file yet.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
+    }
+}
+
+/// For `paging/fault.rs`, which still says in two steps what [`Device::perform`] says in one.
+impl dyn Device {
+    pub(crate) fn submit(&self, batch: Batch) -> Batch {
+        self.perform(batch)
+    }
+
+    pub(crate) fn complete(&self, batch: Batch) -> Batch {
+        batch
     }
 }
 

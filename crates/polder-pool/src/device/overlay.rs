@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use super::{Batch, Device, Direction, FileDevice, Request, RequestQueue, Ticket, Way};
+use super::{Batch, Device, Direction, FileDevice, Request, RequestQueue, Way};
 use crate::sync::lock;
 
 /// What offsets and lengths of requests are multiples of.
@@ -158,7 +158,7 @@ impl OverlayDevice {
         io::Error::new(error.kind(), text)
     }
 
-    fn perform(&self, request: &Request) -> io::Result<()> {
+    fn perform_one(&self, request: &Request) -> io::Result<()> {
         match request.direction {
             Direction::Read => self.read(request),
             Direction::Write => self.write(request),
@@ -246,7 +246,7 @@ fn transfer(device: &dyn Device, request: &Request, at: usize, len: usize) -> io
     let buffer = request.buffer.part(at, len).ok_or(io::ErrorKind::InvalidInput)?;
     let offset = request.offset + at as u64;
     let part = Request::new(request.direction, request.page, offset, buffer);
-    let batch = device.complete(device.submit(Batch::One(part)));
+    let batch = device.perform(Batch::One(part));
     batch.into_requests().into_iter().try_for_each(|request| request.outcome)
 }
 
@@ -263,7 +263,7 @@ impl RequestQueue for OverlayQueue<'_> {
         if self.overlay.is_below(std::slice::from_ref(&request)) {
             return self.below.push(number, request); // OVER-1
         }
-        request.outcome = self.overlay.perform(&request);
+        request.outcome = self.overlay.perform_one(&request);
         self.done.push((number, request));
     }
 
@@ -275,21 +275,14 @@ impl RequestQueue for OverlayQueue<'_> {
 }
 
 impl Device for OverlayDevice {
-    fn submit(&self, mut batch: Batch) -> Ticket {
+    fn perform(&self, mut batch: Batch) -> Batch {
         if self.is_below(batch.requests()) {
-            return self.below.submit(batch); // OVER-1
+            return self.below.perform(batch); // OVER-1
         }
         for request in batch.requests_mut() {
-            request.outcome = self.perform(request);
+            request.outcome = self.perform_one(request);
         }
-        Ticket::Done(batch)
-    }
-
-    fn complete(&self, ticket: Ticket) -> Batch {
-        match ticket {
-            Ticket::Done(batch) => batch,
-            pending => self.below.complete(pending),
-        }
+        batch
     }
 
     fn queue(&self) -> Box<dyn RequestQueue + '_> {

@@ -66,7 +66,7 @@ impl<D: Device + ?Sized> RequestQueue for Collecting<'_, D> {
             .drain(..)
             .map(|(number, request)| ((number, request.buffer.as_ptr()), request))
             .unzip();
-        let batch = self.device.complete(self.device.submit(Batch::Many(requests)));
+        let batch = self.device.perform(Batch::Many(requests));
         // In whatever order they come back: each owns its buffer alone (QUEUE-3).
         for request in batch.into_requests() {
             let is_its = |(_, at): &(u64, *mut u8)| *at == request.buffer.as_ptr();
@@ -85,22 +85,16 @@ mod tests {
     use polder_format::{PageId, PageNo, SpaceId};
 
     use super::*;
-    use crate::device::{Buffer, Direction, Ticket};
+    use crate::device::{Buffer, Direction};
 
     /// Gives a batch back in an order of its own.
     #[derive(Debug)]
     struct Backwards;
 
     impl Device for Backwards {
-        fn submit(&self, mut batch: Batch) -> Ticket {
+        fn perform(&self, mut batch: Batch) -> Batch {
             batch.requests_mut().reverse();
-            Ticket::Done(batch)
-        }
-        fn complete(&self, ticket: Ticket) -> Batch {
-            match ticket {
-                Ticket::Done(batch) => batch,
-                Ticket::Pending(_) => Batch::Many(Vec::new()),
-            }
+            batch
         }
         fn allocate(&self, _: u64, _: u64) -> io::Result<()> {
             Ok(())

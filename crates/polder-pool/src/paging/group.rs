@@ -34,7 +34,7 @@ impl<T: Translation> View<'_, T> {
         // The faults, which own the frames (FLIGHT-2), in the order of their requests.
         sort_by_offset(&mut requests, |request| request.offset);
         let device = &shared.core.data.device;
-        let batch = device.complete(device.submit(Batch::Many(requests)));
+        let batch = device.perform(Batch::Many(requests));
         let mut loaded = 0;
         for read in batch.into_requests() {
             let Some(at) = open.iter().position(|fault| fault.id() == read.page) else { continue };

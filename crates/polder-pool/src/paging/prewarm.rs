@@ -219,7 +219,7 @@ impl<T: Translation> Shared<T> {
         // The faults, which own the frames (FLIGHT-2), in the order of their requests.
         sort_by_offset(&mut requests, |request| request.offset);
         let device = &self.core.data.device;
-        let batch = device.complete(device.submit(Batch::Many(requests)));
+        let batch = device.perform(Batch::Many(requests));
         let (mut loaded, mut failed) = (0, 0);
         for read in batch.into_requests() {
             let is_its = |(fault, _): &(OpenFault<'_, T>, Heat)| fault.id() == read.page;

@@ -347,7 +347,7 @@ impl Core {
             Request::new(Direction::Write, run[0].page, run[0].place.offset(size), buffer)
         };
         let batch = Batch::Many(runs(copied).map(request).collect());
-        let batch = self.data.device.complete(self.data.device.submit(batch));
+        let batch = self.data.device.perform(batch);
         let pages = copied.len() as u64;
         self.counters.add(Counter::DeviceWrites, pages);
         self.counters.add(Counter::DeviceWrittenBytes, pages << size.shift());

@@ -311,8 +311,7 @@ impl<T: Translation> Shared<T> {
         // complete.
         let buffer = unsafe { Buffer::new(bounce.base(), pages << size.shift()) };
         let request = Request::new(direction, page, place.offset(size), buffer);
-        let batch =
-            self.core.data.device.complete(self.core.data.device.submit(Batch::One(request)));
+        let batch = self.core.data.device.perform(Batch::One(request));
         for request in batch.into_requests() {
             request.outcome.map_err(|e| match direction {
                 Direction::Read => PoolError::Read { page, place, source: Arc::new(e) },

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use polder_pool::device::{Batch, Device, Request, RequestQueue, Ticket};
+use polder_pool::device::{Batch, Request, RequestQueue};
 
 use super::SimDisk;
 
@@ -36,13 +36,8 @@ impl RequestQueue for Queue<'_> {
         let count = if most == 0 { 0 } else { self.draw(most.min(4) + 1).max(usize::from(wait)) };
         for _ in 0..count {
             let (number, read, since) = self.under_way.swap_remove(self.draw(self.under_way.len()));
-            let ticket = self.disk.submit(Batch::One(read));
-            if let Ticket::Pending(pending) = &ticket
-                && let Some(delayed) = self.disk.state().pending.get_mut(pending)
-            {
-                delayed.delay = delayed.delay.saturating_sub(since.elapsed());
-            }
-            let batch = self.disk.complete(ticket);
+            let begun = self.disk.begin(Batch::One(read));
+            let batch = self.disk.end(begun, since.elapsed());
             done.extend(batch.into_requests().into_iter().map(|read| (number, read)));
         }
     }

@@ -54,7 +54,7 @@ fn outcome(batch: Batch) -> io::Result<()> {
 }
 
 fn run_one(disk: &SimDisk, request: Request) -> io::Result<()> {
-    outcome(disk.complete(disk.submit(Batch::One(request))))
+    outcome(disk.perform(Batch::One(request)))
 }
 
 fn write(disk: &SimDisk, block: u64, byte: u8) -> io::Result<()> {
@@ -169,15 +169,15 @@ fn delayed_batches_complete_in_any_order_and_are_seen_then() {
         write(&disk, 7, 0).unwrap();
         disk.set_plan(FaultPlan::new(seed).delay(1.0, Duration::from_micros(20)));
         let memory: Vec<_> = (1..=8).map(Block::new).collect();
-        let mut tickets: Vec<_> = memory
+        let mut begun: Vec<_> = memory
             .iter()
-            .map(|memory| disk.submit(Batch::One(memory.request(Direction::Write, 0))))
+            .map(|memory| disk.begin(Batch::One(memory.request(Direction::Write, 0))))
             .collect();
-        assert!(tickets.iter().all(|ticket| matches!(ticket, Ticket::Pending(_))));
-        assert_eq!(disk.peek(0, 1), [0], "nothing is done before it is completed");
-        outcome(disk.complete(tickets.remove(3))).unwrap();
+        assert!(begun.iter().all(|number| disk.state().pending.contains_key(number)));
+        assert_eq!(disk.peek(0, 1), [0], "nothing is done before somebody waits for it");
+        outcome(disk.end(begun.remove(3), Duration::ZERO)).unwrap();
         let first = disk.peek(0, 1);
-        tickets.into_iter().for_each(|ticket| outcome(disk.complete(ticket)).unwrap());
+        begun.into_iter().for_each(|number| outcome(disk.end(number, Duration::ZERO)).unwrap());
         orders.push((first, disk.peek(0, 1)));
         assert_eq!(disk.counts().delayed, 8);
     }
@@ -246,10 +246,10 @@ fn a_crash_takes_what_is_under_way_or_not() {
         disk.sync().unwrap();
         disk.set_plan(FaultPlan::new(1).delay(1.0, Duration::ZERO));
         let memory = Block::new(2);
-        let ticket = disk.submit(Batch::One(memory.request(Direction::Write, 0)));
+        let begun = disk.begin(Batch::One(memory.request(Direction::Write, 0)));
         let after = read(&disk.crash(seed), 0).unwrap();
         seen.push((after.contains(&1), after.contains(&2)));
-        outcome(disk.complete(ticket)).unwrap();
+        outcome(disk.end(begun, Duration::ZERO)).unwrap();
     }
     for case in [(true, false), (false, true), (true, true)] {
         assert!(seen.contains(&case), "{case:?}");
@@ -318,7 +318,7 @@ fn a_request_off_the_grid_panics() {
     let memory = Block::new(0);
     let mut request = memory.request(Direction::Write, 0);
     request.offset = 512;
-    let _ = new_disk().submit(Batch::One(request));
+    let _ = new_disk().perform(Batch::One(request));
 }
 
 #[test]

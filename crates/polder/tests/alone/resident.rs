@@ -11,7 +11,7 @@ use std::time::Duration;
 use std::{env, fs, io, thread};
 
 use polder::{Durability, Options, Store, TranslationKind};
-use polder_pool::device::{Batch, Device, Direction, FileDevice, OpenKind, Ticket};
+use polder_pool::device::{Batch, Device, Direction, FileDevice, OpenKind};
 
 use crate::support::scale;
 
@@ -85,16 +85,12 @@ impl Slow {
 }
 
 impl Device for Slow {
-    fn submit(&self, batch: Batch) -> Ticket {
+    fn perform(&self, batch: Batch) -> Batch {
         let writes = |batch: &Batch| batch.requests()[0].direction == Direction::Write;
         if IS_SLOW.load(Ordering::Relaxed) && writes(&batch) {
             thread::sleep(Duration::from_millis(4));
         }
-        self.0.submit(batch)
-    }
-
-    fn complete(&self, ticket: Ticket) -> Batch {
-        self.0.complete(ticket)
+        self.0.perform(batch)
     }
 
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {

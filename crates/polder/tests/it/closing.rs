@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use polder::{BatchError, Change, Store, StoreError, WriteBatch};
-use polder_pool::device::{Batch, Device, Direction, Ticket};
+use polder_pool::device::{Batch, Device, Direction};
 use polder_testkit::{Errno, FaultPlan, Operation, Random, SimDisk, When};
 
 use crate::support::*;
@@ -77,7 +77,7 @@ const NEXT: u8 = 1;
 const WAITS: u8 = 2;
 
 impl Device for Gated {
-    fn submit(&self, batch: Batch) -> Ticket {
+    fn perform(&self, batch: Batch) -> Batch {
         let reads = batch.requests().iter().any(|request| request.direction == Direction::Read);
         let order = Ordering::SeqCst;
         if reads && self.gate.compare_exchange(NEXT, WAITS, order, order).is_ok() {
@@ -85,10 +85,7 @@ impl Device for Gated {
                 thread::sleep(Duration::from_millis(1));
             }
         }
-        self.disk.submit(batch)
-    }
-    fn complete(&self, ticket: Ticket) -> Batch {
-        self.disk.complete(ticket)
+        self.disk.perform(batch)
     }
     fn len(&self) -> io::Result<u64> {
         self.disk.len()

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use polder::{AsyncTable, BatchError, Durability, Store, StoreError, WriteBatch};
 use polder_format::{PageKind, header_at};
-use polder_pool::device::{Batch, Device, Request, RequestQueue, Ticket};
+use polder_pool::device::{Batch, Device, Request, RequestQueue};
 use polder_testkit::{Errno, FaultPlan, Operation, Random, SimDisk, When};
 
 use crate::futures::*;
@@ -232,11 +232,8 @@ impl RequestQueue for PanickingQueue<'_> {
 }
 
 impl Device for Panicking {
-    fn submit(&self, batch: Batch) -> Ticket {
-        self.disk.submit(batch)
-    }
-    fn complete(&self, ticket: Ticket) -> Batch {
-        self.disk.complete(ticket)
+    fn perform(&self, batch: Batch) -> Batch {
+        self.disk.perform(batch)
     }
     fn queue(&self) -> Box<dyn RequestQueue + '_> {
         Box::new(PanickingQueue(self.disk.queue(), &self.panics))

@@ -6,9 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use polder::device::{
-    Batch, Buffer, Device, Direction, FileDevice, OpenKind, PageId, Request, Ticket,
-};
+use polder::device::{Batch, Buffer, Device, Direction, FileDevice, OpenKind, PageId, Request};
 use polder::tuple::{Element, Encoder, OwnedElement, TupleError};
 use polder::{
     BatchError, GroupSize, NodeStats, OpenError, OptionsError, ReadMode, ReplacementKind,
@@ -25,18 +23,14 @@ struct Counting {
 }
 
 impl Device for Counting {
-    fn submit(&self, batch: Batch) -> Ticket {
+    fn perform(&self, batch: Batch) -> Batch {
         let bytes = |request: &Request| {
             let (_page, buffer): (PageId, Buffer) = (request.page, request.buffer);
             if request.direction == Direction::Write { buffer.len() as u64 } else { 0 }
         };
         let written = batch.requests().iter().map(bytes).sum();
         self.written_bytes.fetch_add(written, Ordering::Relaxed);
-        self.file.submit(batch)
-    }
-
-    fn complete(&self, ticket: Ticket) -> Batch {
-        self.file.complete(ticket)
+        self.file.perform(batch)
     }
 
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {

@@ -62,7 +62,7 @@ impl Drop for Blocks {
 }
 
 fn run(device: &FileDevice, batch: Batch) -> Batch {
-    device.complete(device.submit(batch))
+    device.perform(batch)
 }
 
 fn one(device: &FileDevice, request: Request) -> io::Result<()> {

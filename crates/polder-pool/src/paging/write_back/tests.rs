@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::Array;
-use crate::device::{Device, FileDevice, Ticket};
+use crate::device::{Device, FileDevice};
 use crate::testing::{create, file, pool, pool_on_device};
 
 /// A file whose writes take a while, and that knows how many batches of them there were at once.
@@ -14,18 +14,14 @@ struct Slow {
 }
 
 impl Device for Slow {
-    fn submit(&self, batch: Batch) -> Ticket {
+    fn perform(&self, batch: Batch) -> Batch {
         if batch.requests()[0].direction == Direction::Write {
             let now = self.now.fetch_add(1, Ordering::Relaxed) + 1;
             self.most.fetch_max(now, Ordering::Relaxed);
             thread::sleep(Duration::from_millis(20));
             self.now.fetch_sub(1, Ordering::Relaxed);
         }
-        self.file.submit(batch)
-    }
-
-    fn complete(&self, ticket: Ticket) -> Batch {
-        self.file.complete(ticket)
+        self.file.perform(batch)
     }
 
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
