@@ -30,15 +30,11 @@ use self::transfer::{Numbered, joined};
 use super::queue::Collecting;
 use super::{Batch, Device, Request, RequestQueue, Way};
 
-// Processors of which the library for rings knows the kernel's calls.
-#[cfg_attr(not(target_os = "linux"), path = "file/not_atomic.rs")]
 mod atomic;
 mod calls;
 mod file_queue;
-#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-mod ring;
-#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
-#[path = "file/no_ring.rs"]
+// On other processors the library for rings does not know the kernel's calls.
+#[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), path = "file/no_ring.rs")]
 mod ring;
 mod threads;
 mod transfer;

@@ -233,7 +233,7 @@ fn by_thread() -> usize {
     (address.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as usize
 }
 
-#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod rseq {
     use std::arch::asm;
     use std::ffi::CStr;
@@ -293,7 +293,7 @@ mod rseq {
     }
 }
 
-#[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod rseq {
     pub(super) fn offset() -> Option<isize> {
         None

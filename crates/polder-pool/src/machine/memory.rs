@@ -101,7 +101,6 @@ impl Mapping {
     pub(crate) fn collapse(&self, offset: usize) {
         debug_assert!(offset.is_multiple_of(HUGE_PAGE_BYTES));
         if offset + HUGE_PAGE_BYTES <= self.len {
-            #[cfg(target_os = "linux")]
             // SAFETY: the range lies in our own mapping, whose content stays as it is.
             unsafe {
                 let at = self.base.as_ptr().add(offset).cast();

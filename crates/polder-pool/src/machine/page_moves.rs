@@ -196,7 +196,7 @@ pub(crate) fn number_of_move_pages2() -> Option<libc::c_long> {
     *NUMBER.get_or_init(find)
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;

@@ -45,12 +45,9 @@
 //! assert_eq!(page.u32(4096 + 32), 7);
 //! ```
 
-#[cfg_attr(all(target_arch = "x86_64", not(miri)), path = "bytes/x86_64.rs")]
-#[cfg_attr(all(target_arch = "aarch64", not(miri)), path = "bytes/aarch64.rs")]
-#[cfg_attr(
-    any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))),
-    path = "bytes/portable.rs"
-)]
+#[cfg_attr(target_arch = "x86_64", path = "bytes/x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "bytes/aarch64.rs")]
+#[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), path = "bytes/portable.rs")]
 mod raw;
 
 mod copies;

@@ -6,7 +6,7 @@
 //! and tests compare the others with it.
 
 /// Which kernel of a module is the one for a kind of numbers and what is summed.
-#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! kernel_for {
     ($element:expr, $sum:expr) => {
         match ($element, $sum) {
@@ -26,7 +26,7 @@ macro_rules! kernel_for {
 /// A kernel that sums up what a step makes of two registers and a sum. Four registers of each vector are
 /// loaded at once, and have sums of their own, none of which waits for another one. Of the last register
 /// those bytes count that are the vector's, since what lies behind it is not zero.
-#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! kernel {
     (
         $name:ident, $features:literal,
@@ -62,11 +62,11 @@ macro_rules! kernel {
     };
 }
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(target_arch = "x86_64")]
 mod avx2;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(target_arch = "x86_64")]
 mod avx512;
-#[cfg(all(target_arch = "aarch64", not(miri)))]
+#[cfg(target_arch = "aarch64")]
 mod neon;
 mod portable;
 
@@ -93,11 +93,11 @@ pub(crate) struct Kernel(unsafe fn(Run<'_>, Run<'_>) -> f32);
 impl Kernel {
     /// The fastest one for this processor.
     pub(crate) fn of(element: ElementKind, sum: Sum) -> Kernel {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        #[cfg(target_arch = "x86_64")]
         if let Some(kernel) = avx512::kernel(element, sum).or_else(|| avx2::kernel(element, sum)) {
             return Kernel(kernel);
         }
-        #[cfg(all(target_arch = "aarch64", not(miri)))]
+        #[cfg(target_arch = "aarch64")]
         if let Some(kernel) = neon::kernel(element, sum) {
             return Kernel(kernel);
         }
@@ -108,11 +108,11 @@ impl Kernel {
     /// a query (`vamana/code.rs`). A unit of 16 bytes of a code has its first 16 numbers in the lowest bits of
     /// these, the next 16 in those above them, and so on.
     pub(crate) fn of_codes(bits: usize) -> Kernel {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        #[cfg(target_arch = "x86_64")]
         if let Some(kernel) = avx2::kernel_of_codes(bits) {
             return Kernel(kernel);
         }
-        #[cfg(all(target_arch = "aarch64", not(miri)))]
+        #[cfg(target_arch = "aarch64")]
         if let Some(kernel) = neon::kernel_of_codes(bits) {
             return Kernel(kernel);
         }

@@ -12,11 +12,8 @@ mod allocations;
 mod crowd;
 mod elsewhere;
 mod fairness;
-#[cfg(unix)]
 mod fork;
-#[cfg(target_os = "linux")]
 mod resident;
-#[cfg(target_os = "linux")]
 mod small;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

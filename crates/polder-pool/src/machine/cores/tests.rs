@@ -172,7 +172,7 @@ fn a_thread_knows_the_core_that_it_stays_on() {
     assert_ne!(visited, 0);
 }
 
-#[cfg(all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+#[cfg(all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn glibc() -> (u32, u32) {
     // SAFETY: a constant text that ends with a zero.
     let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
@@ -184,11 +184,7 @@ fn glibc() -> (u32, u32) {
 #[test]
 fn rseq_and_the_system_call_agree() {
     let current = CurrentCore::find();
-    #[cfg(all(
-        target_env = "gnu",
-        any(target_arch = "x86_64", target_arch = "aarch64"),
-        not(miri)
-    ))]
+    #[cfg(all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
     if glibc() >= (2, 35) && std::env::var_os("GLIBC_TUNABLES").is_none() {
         assert!(current.by_rseq().is_some(), "glibc registers an rseq area since 2.35");
     }

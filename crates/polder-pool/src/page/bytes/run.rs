@@ -84,7 +84,7 @@ impl<'a> Run<'a> {
     }
 
     /// What is behind the first `bytes`, if there are so many.
-    #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     #[inline(always)]
     fn behind(self, bytes: usize) -> Option<Run<'a>> {
         if self.len < bytes {
@@ -113,7 +113,7 @@ impl<'a> Run<'a> {
 }
 
 /// Loads of one register, and of four that lie behind each other.
-#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! registers {
     ($load:ident by $one:ident, $split:ident by $four:ident, $register:ty, $feature:literal, $bytes:literal) => {
         impl<'a> Run<'a> {
@@ -145,7 +145,7 @@ macro_rules! registers {
     };
 }
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(target_arch = "x86_64")]
 mod x86_64 {
     use std::arch::x86_64::{__m128i, __m256i, __m512i};
 
@@ -156,7 +156,7 @@ mod x86_64 {
     registers!(load_512 by load_512, split_4x512 by load_4x512, __m512i, "avx512f", 64);
 }
 
-#[cfg(all(target_arch = "aarch64", not(miri)))]
+#[cfg(target_arch = "aarch64")]
 registers!(load_128 by load_128, split_4x128 by load_4x128, std::arch::aarch64::uint8x16_t, "neon", 16);
 
 impl fmt::Debug for Run<'_> {

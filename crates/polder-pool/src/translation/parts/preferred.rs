@@ -84,15 +84,10 @@ pub(crate) fn speculate(word: StateWord, guess: FrameId) -> (FrameId, bool) {
 /// see that both sides of `speculate` are equal, and take the one that waits.)
 #[inline(always)]
 pub(crate) fn known_here(frame: FrameId) -> FrameId {
-    #[cfg(not(miri))]
-    {
-        let mut number = u64::from(frame.get());
-        // SAFETY: no instruction at all.
-        unsafe { std::arch::asm!("/* {0} */", inout(reg) number, options(nomem, nostack)) };
-        FrameId::new(number as u32)
-    }
-    #[cfg(miri)]
-    frame
+    let mut number = u64::from(frame.get());
+    // SAFETY: no instruction at all.
+    unsafe { std::arch::asm!("/* {0} */", inout(reg) number, options(nomem, nostack)) };
+    FrameId::new(number as u32)
 }
 
 #[cfg(test)]

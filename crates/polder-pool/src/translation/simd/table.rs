@@ -19,12 +19,9 @@
 //!   no more overflow buckets are in use than one for 16 frames: so many are set aside, and they
 //!   cannot run out.
 
-#[cfg_attr(all(target_arch = "x86_64", not(miri)), path = "compare/x86_64.rs")]
-#[cfg_attr(all(target_arch = "aarch64", not(miri)), path = "compare/aarch64.rs")]
-#[cfg_attr(
-    any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))),
-    path = "compare/portable.rs"
-)]
+#[cfg_attr(target_arch = "x86_64", path = "compare/x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "compare/aarch64.rs")]
+#[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), path = "compare/portable.rs")]
 mod compare;
 #[cfg(test)]
 #[path = "compare/portable.rs"]

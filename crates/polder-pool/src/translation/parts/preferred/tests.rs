@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use polder_format::{PageNo, SpaceId};
 
 use super::*;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(target_arch = "x86_64")]
 use crate::latch::{StateCell, Version, parking::ParkingLot};
 
 #[inline(never)]
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(target_arch = "x86_64")]
 fn speculate_alone(cell: &StateCell, guess: FrameId) -> u32 {
     speculate(cell.read(), guess).0.get()
 }
@@ -17,7 +17,7 @@ fn speculate_alone(cell: &StateCell, guess: FrameId) -> u32 {
 /// The predicted frame must not wait for the word: a branch leads to it, which the
 /// processor predicts. A conditional move would wait, and to hand on the word's frame as well.
 #[test]
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(target_arch = "x86_64")]
 fn a_branch_leads_to_the_guess() {
     let cell = StateCell::new();
     assert!(cell.claim());
