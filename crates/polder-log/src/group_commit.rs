@@ -257,9 +257,7 @@ impl Log {
                 at += piece.len as u64;
             }
         }
-        let device = &self.space.device;
-        let batch = device.perform(Batch::Many(requests));
-        batch.into_requests().into_iter().try_for_each(|request| request.outcome)?;
+        self.space.device.perform(Batch::Many(requests)).outcome()?;
         self.buffer.give_back(to);
         self.written.add_groups(to - from);
         Ok(())

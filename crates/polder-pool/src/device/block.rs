@@ -95,6 +95,5 @@ fn transfer(
     // SAFETY: the bounce buffer has `len` bytes and is borrowed until the batch is complete.
     let buffer = unsafe { Buffer::new(bounce.base(), len) };
     let request = Request::new(direction, PageId::NULL, offset, buffer);
-    let batch = device.perform(Batch::One(request));
-    batch.into_requests().into_iter().try_for_each(|request| request.outcome)
+    device.perform(Batch::One(request)).outcome()
 }

@@ -133,6 +133,17 @@ impl Batch {
         }
     }
 
+    /// How the batch went as a whole: the error of the first request that failed.
+    ///
+    /// # Errors
+    /// That error.
+    pub fn outcome(self) -> io::Result<()> {
+        match self {
+            Batch::One(request) => request.outcome,
+            Batch::Many(requests) => requests.into_iter().try_for_each(|request| request.outcome),
+        }
+    }
+
     /// All requests.
     pub fn requests(&self) -> &[Request] {
         match self {
@@ -185,8 +196,7 @@ impl Way {
 ///     let buffer = unsafe { Buffer::new(NonNull::from(&mut block.0).cast(), block.0.len()) };
 ///     let page = PageId::new(SpaceId::FILE, PageNo::MAX);
 ///     let request = Request::new(direction, page, 65536, buffer);
-///     let mut batch = device.perform(Batch::One(request));
-///     std::mem::replace(&mut batch.requests_mut()[0].outcome, Ok(()))
+///     device.perform(Batch::One(request)).outcome()
 /// }
 ///
 /// let folder = tempfile::tempdir()?;

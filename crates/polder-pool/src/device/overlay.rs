@@ -246,8 +246,7 @@ fn transfer(device: &dyn Device, request: &Request, at: usize, len: usize) -> io
     let buffer = request.buffer.part(at, len).ok_or(io::ErrorKind::InvalidInput)?;
     let offset = request.offset + at as u64;
     let part = Request::new(request.direction, request.page, offset, buffer);
-    let batch = device.perform(Batch::One(part));
-    batch.into_requests().into_iter().try_for_each(|request| request.outcome)
+    device.perform(Batch::One(part)).outcome()
 }
 
 /// The queue of the device below, and what was read from elsewhere when it was handed over.

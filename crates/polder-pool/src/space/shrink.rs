@@ -311,14 +311,10 @@ impl<T: Translation> Shared<T> {
         // complete.
         let buffer = unsafe { Buffer::new(bounce.base(), pages << size.shift()) };
         let request = Request::new(direction, page, place.offset(size), buffer);
-        let batch = self.core.data.device.perform(Batch::One(request));
-        for request in batch.into_requests() {
-            request.outcome.map_err(|e| match direction {
-                Direction::Read => PoolError::Read { page, place, source: Arc::new(e) },
-                Direction::Write => PoolError::Write { page, place, source: Arc::new(e) },
-            })?;
-        }
-        Ok(())
+        self.core.data.device.perform(Batch::One(request)).outcome().map_err(|e| match direction {
+            Direction::Read => PoolError::Read { page, place, source: Arc::new(e) },
+            Direction::Write => PoolError::Write { page, place, source: Arc::new(e) },
+        })
     }
 
     /// Moves one page of a map. Its id is its physical page number, so that it becomes another

@@ -46,15 +46,8 @@ impl Drop for Block {
     }
 }
 
-fn outcome(batch: Batch) -> io::Result<()> {
-    match batch {
-        Batch::One(request) => request.outcome,
-        Batch::Many(requests) => requests.into_iter().try_for_each(|request| request.outcome),
-    }
-}
-
 fn run_one(disk: &SimDisk, request: Request) -> io::Result<()> {
-    outcome(disk.perform(Batch::One(request)))
+    disk.perform(Batch::One(request)).outcome()
 }
 
 fn write(disk: &SimDisk, block: u64, byte: u8) -> io::Result<()> {
@@ -175,9 +168,9 @@ fn delayed_batches_complete_in_any_order_and_are_seen_then() {
             .collect();
         assert!(begun.iter().all(|number| disk.state().pending.contains_key(number)));
         assert_eq!(disk.peek(0, 1), [0], "nothing is done before somebody waits for it");
-        outcome(disk.end(begun.remove(3), Duration::ZERO)).unwrap();
+        disk.end(begun.remove(3), Duration::ZERO).outcome().unwrap();
         let first = disk.peek(0, 1);
-        begun.into_iter().for_each(|number| outcome(disk.end(number, Duration::ZERO)).unwrap());
+        begun.into_iter().for_each(|number| disk.end(number, Duration::ZERO).outcome().unwrap());
         orders.push((first, disk.peek(0, 1)));
         assert_eq!(disk.counts().delayed, 8);
     }
@@ -249,7 +242,7 @@ fn a_crash_takes_what_is_under_way_or_not() {
         let begun = disk.begin(Batch::One(memory.request(Direction::Write, 0)));
         let after = read(&disk.crash(seed), 0).unwrap();
         seen.push((after.contains(&1), after.contains(&2)));
-        outcome(disk.end(begun, Duration::ZERO)).unwrap();
+        disk.end(begun, Duration::ZERO).outcome().unwrap();
     }
     for case in [(true, false), (false, true), (true, true)] {
         assert!(seen.contains(&case), "{case:?}");
