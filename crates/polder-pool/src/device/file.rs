@@ -163,19 +163,13 @@ impl FileDevice {
         self.calls.is_direct()
     }
 
-    /// Whether rings are to be had.
-    fn has_rings(&self) -> bool {
-        self.is_direct() && !self.rings.are_refused()
-    }
-
     /// Requests under way at once; none where they had better go one by one: buffered transfers to one
     /// file wait for each other in the kernel, whichever thread makes them, or are copies of memory.
     fn file_queue(&self) -> Option<FileQueue<'_>> {
         if !self.is_direct() {
             return None;
         }
-        let ring = if self.has_rings() { self.rings.ring(&self.calls) } else { None };
-        let engine = match ring {
+        let engine = match self.rings.ring(&self.calls) {
             Some(ring) => Engine::Ring(Box::new(ring)),
             None => Engine::Threads(self.threads.queue()),
         };
@@ -195,8 +189,10 @@ impl FileDevice {
         let is_ordered = requests.is_sorted_by(|(_, a), (_, b)| {
             a.direction == b.direction && a.offset.saturating_add(a.buffer.len() as u64) <= b.offset
         });
-        let queue = if is_ordered && runs.len() > 1 { self.file_queue() } else { None };
-        if let Some(mut queue) = queue {
+        if is_ordered
+            && runs.len() > 1
+            && let Some(mut queue) = self.file_queue()
+        {
             let mut done = Vec::with_capacity(requests.len());
             let mut back: Vec<_> = requests.iter().map(|_| None).collect();
             requests.into_iter().for_each(|(number, request)| queue.push(number, request));
@@ -230,10 +226,10 @@ impl Device for FileDevice {
     }
 
     fn way(&self) -> Way {
-        match (self.is_direct(), self.has_rings()) {
+        match (self.is_direct(), self.rings.are_refused()) {
             (false, _) => Way::Calls,
-            (true, false) => Way::Threads,
-            (true, true) => Way::Ring,
+            (true, true) => Way::Threads,
+            (true, false) => Way::Ring,
         }
     }
 

@@ -101,11 +101,7 @@ impl Mapping {
     pub(crate) fn collapse(&self, offset: usize) {
         debug_assert!(offset.is_multiple_of(HUGE_PAGE_BYTES));
         if offset + HUGE_PAGE_BYTES <= self.len {
-            // SAFETY: the range lies in our own mapping, whose content stays as it is.
-            unsafe {
-                let at = self.base.as_ptr().add(offset).cast();
-                libc::madvise(at, HUGE_PAGE_BYTES, libc::MADV_COLLAPSE);
-            }
+            let _ = self.advise(offset, HUGE_PAGE_BYTES, libc::MADV_COLLAPSE);
         }
     }
 

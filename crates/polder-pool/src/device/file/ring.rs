@@ -106,13 +106,7 @@ impl Rings {
         }
         let io = match made.idle.pop() {
             Some((_, io)) => io,
-            None => match make() {
-                Ok(io) => io,
-                Err(error) => {
-                    self.note(&error);
-                    return None;
-                }
-            },
+            None => make().inspect_err(|error| self.note(error)).ok()?,
         };
         made.in_use += 1;
         Some(io)
@@ -125,10 +119,7 @@ impl Rings {
         let mut made = self.made();
         made.in_use -= 1;
         made.idle.extend(io.map(|io| (now, io)));
-        let is_old = |made: &Made| {
-            made.idle.first().is_some_and(|(since, _)| now.duration_since(*since) >= KEEP)
-        };
-        let is_old = is_old(&made);
+        let is_old = made.idle.first().is_some_and(|(since, _)| now.duration_since(*since) >= KEEP);
         drop(made);
         if is_old {
             self.close_idle();
