@@ -97,8 +97,8 @@ impl FaultPlan {
         self
     }
 
-    /// Lets this share of batches be pending after `submit`: the work is done in `complete`, after
-    /// a sleep of up to `max` (zero: a yield), and out of order.
+    /// Lets this share of batches wait: the work is done after a sleep of up to `max` (zero: a
+    /// yield), and, among batches of several threads, out of order.
     pub fn delay(mut self, share: f64, max: Duration) -> FaultPlan {
         self.delayed_share = share;
         self.delay_max = max;
