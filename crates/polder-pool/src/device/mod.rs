@@ -262,17 +262,6 @@ pub trait Device: Send + Sync + fmt::Debug + 'static {
     }
 }
 
-/// For `paging/fault.rs`, which still says in two steps what [`Device::perform`] says in one.
-impl dyn Device {
-    pub(crate) fn submit(&self, batch: Batch) -> Batch {
-        self.perform(batch)
-    }
-
-    pub(crate) fn complete(&self, batch: Batch) -> Batch {
-        batch
-    }
-}
-
 /// Whether a device says that it has no room, or gives no more to this user.
 pub fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};

@@ -113,7 +113,7 @@ impl<T: Translation> Shared<T> {
             let device = &self.core.data.device;
             let tiers = self.core.frames.tiers().filter(|tiers| tiers.is_tuned());
             let begun = tiers.map(|_| Instant::now());
-            let batch = device.complete(device.submit(Batch::One(open.request()?)));
+            let batch = device.perform(Batch::One(open.request()?));
             if let Some(begun) = begun {
                 let counters = &self.core.counters;
                 counters.add(Counter::TimedLoads, 1);
