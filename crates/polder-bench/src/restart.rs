@@ -136,9 +136,9 @@ pub(crate) fn run(
                 to_nine_tenths_s: None,
                 settled_per_s: median(per_s.iter().copied().skip(per_s.len() * 2 / 3))
                     .unwrap_or(0.0),
-                prewarmed_pages: stats.prewarmed_pages,
+                prewarmed_pages: stats.pool.prewarmed_pages,
                 prewarm_ms: stats.prewarm_ms,
-                faults: stats.faults,
+                faults: stats.pool.faults,
                 interval_s: INTERVAL.as_secs_f64(),
                 per_s,
             });

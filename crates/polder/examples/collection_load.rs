@@ -63,7 +63,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             *seconds = begun.elapsed().as_secs_f64();
             let stats = store.stats();
             let of_one = |bytes: u64| bytes as f64 / 4096.0 / base.len() as f64;
-            let [read, written] = [stats.device_read_bytes, stats.device_written_bytes].map(of_one);
+            let [read, written] =
+                [stats.pool.device_read_bytes, stats.pool.device_written_bytes].map(of_one);
             println!(
                 "{way}: {seconds:.1} seconds, for a vector {read:.2} pages read and {written:.2} written"
             );

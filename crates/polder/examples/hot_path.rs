@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(found, lookups);
     let ns = begun.elapsed().as_nanos() as f64 / lookups.max(1) as f64;
     println!("{found} keys found, {ns:.1} ns each");
-    if let Some(ratios) = store.stats().miss_ratios {
+    if let Some(ratios) = store.stats().pool.miss_ratios {
         println!("{} of {} accesses were noted", ratios.noted, ratios.accesses);
     }
     Ok(store.close()?)

@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let store = Store::open(Options::new(&dir).memory_budget(memory << 20))?;
     let replayed = begun.elapsed();
     let recovery = store.recovery();
-    let reads = store.stats().device_reads;
+    let reads = store.stats().pool.device_reads;
     assert_eq!(store.table(TABLE)?.len(), records);
     store.close()?;
     let begun = Instant::now();

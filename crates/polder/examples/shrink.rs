@@ -61,7 +61,7 @@ fn main() -> Result<(), Failure> {
             }
         }
         left.sort_unstable();
-        let before_bytes = store.stats().file_bytes;
+        let before_bytes = store.stats().pool.file_bytes;
         let read = |key: &[u8]| Ok(table.get_with(key, |value| value.len())?.is_some());
         let write = |key: &[u8]| Ok(!writes.put(key, VALUE)?);
         let (took, lasts) = thread::scope(|scope| -> Result<_, Failure> {

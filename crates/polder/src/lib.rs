@@ -40,7 +40,7 @@
 //!   what stands in a log. Polder's command line has them, so that an application needs them only
 //!   where it repairs stores by itself, or has structures of its own to be salvaged.
 //! * `miss-ratios`: how often accesses would miss with more memory and with less
-//!   ([`Stats::miss_ratios`]).
+//!   ([`PoolStats::miss_ratios`]).
 //! * `tiers`: tiers of memory, fast frames and slower ones behind them ([`Options::tiers`]).
 //! * `vector`: collections of vectors ([`Store::create_collection`]): those nearest to any vector, each with a
 //!   key and a payload.
@@ -141,8 +141,8 @@ pub use polder_format::tuple;
 pub use polder_pool::replacement::{ReplacementKind, UnknownReplacement};
 #[doc(inline)]
 pub use polder_pool::{
-    GroupSize, Migration, MissRatios, NodeId, NodeStats, PrewarmEnd, Prewarmed, ReadMode,
-    TierMissRatios, TierStats, UnknownReadMode,
+    GroupSize, Migration, MissRatios, NodeId, NodeStats, PoolStats, PrewarmEnd, Prewarmed,
+    ReadMode, SpaceStats, TierMissRatios, TierStats, UnknownReadMode,
 };
 #[cfg(feature = "tiers")]
 #[doc(inline)]

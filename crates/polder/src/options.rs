@@ -427,7 +427,7 @@ impl Options {
     }
 
     /// Whether the store finds out how often accesses would miss with more memory and with less
-    /// ([`Stats::miss_ratios`](crate::Stats), `polder stat --mrc`); by default it does. It hears of the
+    /// ([`PoolStats::miss_ratios`](crate::PoolStats), `polder stat --mrc`); by default it does. It hears of the
     /// accesses to one page in 128, or fewer; those to other pages take not one instruction more. Memory
     /// for it, 3 bytes of the budget for each page in memory, is taken all the same where there are too
     /// few pages for it.

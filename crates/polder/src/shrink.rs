@@ -89,9 +89,9 @@ impl Store {
     /// for hour in 0..4900u64 {
     ///     visits.delete(hour.to_be_bytes())?;
     /// }
-    /// let before = store.stats().file_bytes;
+    /// let before = store.stats().pool.file_bytes;
     /// let shorter_by = store.shrink()?;
-    /// assert_eq!(store.stats().file_bytes, before - shorter_by);
+    /// assert_eq!(store.stats().pool.file_bytes, before - shorter_by);
     /// # Ok(())
     /// # }
     /// ```

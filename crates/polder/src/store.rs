@@ -338,7 +338,7 @@ impl Store {
     /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
     /// store.create_table("words")?.put("dike", "dijk")?;
     /// store.checkpoint()?;
-    /// assert_eq!(store.stats().dirty_pages, 0);
+    /// assert_eq!(store.stats().pool.dirty_pages, 0);
     /// # Ok(())
     /// # }
     /// ```

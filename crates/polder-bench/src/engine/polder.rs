@@ -123,7 +123,7 @@ impl Engine for Polder {
 
     fn device_stats(&self) -> Option<DeviceStats> {
         let stats = self.store.stats();
-        Some(DeviceStats { reads: stats.device_reads, writes: stats.device_writes })
+        Some(DeviceStats { reads: stats.pool.device_reads, writes: stats.pool.device_writes })
     }
 }
 

@@ -267,7 +267,7 @@ impl TpccStore<'_> {
     ) -> Result<Ran, BenchError> {
         let Self { warehouses, affinity, mix, .. } = *self;
         (self.setup.tell)(&format!("{mix} mix, {threads} threads"));
-        let (number, before) = (self.phases.fetch_add(1, Relaxed), self.store.stats().faults);
+        let (number, before) = (self.phases.fetch_add(1, Relaxed), self.store.stats().pool.faults);
         let plan = TpccPlan { warehouses, affinity, mix, check: false };
         let run = Run {
             store: &self.store,
@@ -289,7 +289,7 @@ impl TpccStore<'_> {
         let TpccResult { conflicts_per_op, interval_s, per_s: mut over_time, .. } =
             TpccResult::new(plan, &tally, outcome.seconds, None);
         over_time.truncate((outcome.seconds / interval_s + 1e-6) as usize);
-        let faults = self.store.stats().faults - before;
+        let faults = self.store.stats().pool.faults - before;
         let pages_read = faults as f64 / outcome.ops.max(1) as f64;
         Ok(Ran { per_s, pages_read, conflicts: conflicts_per_op, interval_s, over_time })
     }
@@ -307,12 +307,12 @@ impl TpccStore<'_> {
     /// An error unless everything stayed in memory and nothing was written but the log.
     pub(crate) fn check_resident(&self) -> Result<(), BenchError> {
         let stats = self.store.stats();
-        if stats.evictions == 0 && stats.write_backs == 0 {
+        if stats.pool.evictions == 0 && stats.pool.write_backs == 0 {
             return Ok(());
         }
         Err(BenchError::Options(format!(
             "not everything stayed in memory: {} pages were evicted and {} written",
-            stats.evictions, stats.write_backs
+            stats.pool.evictions, stats.pool.write_backs
         )))
     }
 }

@@ -321,7 +321,7 @@ fn conditions_hold_after_runs_out_of_memory() {
             loaded.assert_sound();
             if evicts {
                 let stats = loaded.store.stats();
-                assert!(stats.device_reads > 0, "{kind}: everything is in memory");
+                assert!(stats.pool.device_reads > 0, "{kind}: everything is in memory");
             }
         }
     }

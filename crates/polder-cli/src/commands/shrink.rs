@@ -14,7 +14,7 @@ use crate::units::bytes;
 pub fn run(context: &Context, args: &StoreArgs) -> Result<(), Failure> {
     let (shorter, file) = with_store(args, |store| {
         let shorter = shrink(context, store)?;
-        Ok((shorter, store.stats().file_bytes))
+        Ok((shorter, store.stats().pool.file_bytes))
     })?;
     if context.json {
         output::print_json(&json!({ "file_shorter_bytes": shorter, "file_bytes": file }))

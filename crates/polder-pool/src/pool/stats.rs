@@ -24,7 +24,7 @@ use crate::translation::{
     PredictiveHashed, Translation, Words,
 };
 
-/// Figures of a pool ([`Pool::stats`]). Counts are since it was opened, by all threads; memory is
+/// Figures of a pool. Counts are since it was opened, by all threads; memory is
 /// in bytes. They are read one after the other while the pool is in use, so that they need not add
 /// up.
 #[derive(Debug, Clone, Default)]
@@ -62,7 +62,7 @@ pub struct PoolStats {
     pub hits: u64,
     /// Pages loaded from the device because an operation needed them.
     pub faults: u64,
-    /// Pages loaded before an operation needed them ([`Pool::prewarm`]).
+    /// Pages loaded before an operation needed them, by prewarming.
     pub prewarmed_pages: u64,
     /// Pages that left memory to make room for others.
     pub evictions: u64,
@@ -128,8 +128,8 @@ pub struct PoolStats {
     pub map_page_bytes: u64,
     /// Length of the data file in bytes.
     pub file_bytes: u64,
-    /// What more memory or less would give, where pages are sampled for that: if the pool was opened so
-    /// ([`PoolConfig::miss_ratios`](crate::PoolConfig)), evicts, and has 8,192 frames or more.
+    /// How often accesses would miss with more memory and with less, where pages are sampled for that: if
+    /// the pool was opened so, evicts, and has 8,192 frames or more.
     pub miss_ratios: Option<MissRatios>,
 }
 

@@ -87,7 +87,7 @@ fn a_list_from_before_a_crash_does_no_harm() {
             }
             assert_eq!(store.check(&mut |_, _| true).unwrap().faults, []);
             let stats = store.stats();
-            assert_eq!(stats.evictions, 0, "all has room");
+            assert_eq!(stats.pool.evictions, 0, "all has room");
             store.close().unwrap();
         }
     }

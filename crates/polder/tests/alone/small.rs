@@ -93,7 +93,7 @@ fn a_table_of_one_key_takes_three_pages() {
     let make = |i: u32| {
         let table = store.create_table(&format!("table {i}")).unwrap();
         table.put(b"key", b"value").unwrap();
-        store.stats().file_bytes
+        store.stats().pool.file_bytes
     };
     let first = make(0);
     let last = (1..=20).fold(first, |_, i| make(i));

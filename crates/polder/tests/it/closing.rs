@@ -342,34 +342,45 @@ fn figures_add_up() {
         table.get(i.to_be_bytes()).unwrap().unwrap();
     }
     let stats = store.stats();
-    assert_eq!((stats.page_size_bytes, stats.memory_budget_bytes), (4096, store.memory_budget()));
-    assert!(stats.resident_pages <= stats.frames && stats.resident_pages > stats.frames / 2);
-    assert_eq!(stats.frames_free, stats.frames - stats.resident_pages);
-    assert!(stats.dirty_pages <= stats.resident_pages);
-    assert_eq!(stats.frame_bytes, stats.resident_pages * 4096);
-    assert!(
-        stats.frame_bytes + stats.metadata_bytes + stats.translation_bytes
-            <= stats.memory_budget_bytes
+    assert_eq!(
+        (stats.pool.page_size_bytes, stats.pool.memory_budget_bytes),
+        (4096, store.memory_budget())
     );
-    assert!(stats.hits > 5000 * 2 && stats.faults > 300, "{stats:?}");
-    assert!(stats.evictions > 300 && stats.write_backs > 300 && stats.restarts >= stats.faults / 2);
+    assert!(
+        stats.pool.resident_pages <= stats.pool.frames
+            && stats.pool.resident_pages > stats.pool.frames / 2
+    );
+    assert_eq!(stats.pool.frames_free, stats.pool.frames - stats.pool.resident_pages);
+    assert!(stats.pool.dirty_pages <= stats.pool.resident_pages);
+    assert_eq!(stats.pool.frame_bytes, stats.pool.resident_pages * 4096);
+    assert!(
+        stats.pool.frame_bytes + stats.pool.metadata_bytes + stats.pool.translation_bytes
+            <= stats.pool.memory_budget_bytes
+    );
+    assert!(stats.pool.hits > 5000 * 2 && stats.pool.faults > 300, "{stats:?}");
+    assert!(
+        stats.pool.evictions > 300
+            && stats.pool.write_backs > 300
+            && stats.pool.restarts >= stats.pool.faults / 2
+    );
     let counts = disk.data.counts();
     assert!(
-        stats.device_reads <= counts.reads && stats.device_reads * 4096 == stats.device_read_bytes
+        stats.pool.device_reads <= counts.reads
+            && stats.pool.device_reads * 4096 == stats.pool.device_read_bytes
     );
     assert!(
-        stats.device_written_bytes <= counts.written_bytes
-            && stats.device_writes * 4096 == stats.device_written_bytes
+        stats.pool.device_written_bytes <= counts.written_bytes
+            && stats.pool.device_writes * 4096 == stats.pool.device_written_bytes
     );
-    assert!(stats.device_reads >= stats.faults);
-    assert_eq!(stats.file_bytes, polder_pool::device::Device::len(&disk.data).unwrap());
+    assert!(stats.pool.device_reads >= stats.pool.faults);
+    assert_eq!(stats.pool.file_bytes, polder_pool::device::Device::len(&disk.data).unwrap());
     let names: Vec<_> = stats.tables.iter().map(|t| (t.name.as_str(), t.entries)).collect();
     assert_eq!(names, [("small", 1), ("t", 5000)]);
     let big = &stats.tables[1];
-    assert!(big.pages > 5000 / 9 && big.resident_pages <= stats.resident_pages);
+    assert!(big.pages > 5000 / 9 && big.resident_pages <= stats.pool.resident_pages);
     assert!(big.dirty_pages <= big.resident_pages);
     store.checkpoint().unwrap();
-    assert_eq!(store.stats().dirty_pages, 0);
+    assert_eq!(store.stats().pool.dirty_pages, 0);
 }
 
 /// A checkpoint that waits for another one while the store is closed must not write behind the

@@ -50,7 +50,7 @@ fn a_drop_that_fails_has_left_the_table() {
             if dropped.is_ok() {
                 assert_eq!(store.tables().unwrap(), [""; 0], "{what}");
                 store.shrink().unwrap();
-                assert!(store.stats().file_bytes < 200 << 10, "{what}: its pages are taken");
+                assert!(store.stats().pool.file_bytes < 200 << 10, "{what}: its pages are taken");
             }
         }
     }

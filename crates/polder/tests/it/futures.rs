@@ -115,19 +115,19 @@ pub fn cold(disks: &Disks) -> (Store, Table) {
 pub fn assert_no_frame_is_kept(store: &Store) {
     store.checkpoint().unwrap();
     let stats = store.stats();
-    assert_eq!(stats.resident_pages + stats.frames_free, stats.frames);
+    assert_eq!(stats.pool.resident_pages + stats.pool.frames_free, stats.pool.frames);
     let table = store.open_table("t").unwrap();
     for round in 0..3 {
         let mut batch = WriteBatch::new();
-        for number in 0..stats.frames / 2 - 16 {
+        for number in 0..stats.pool.frames / 2 - 16 {
             // Far from each other.
-            let key = (number * (u64::MAX / stats.frames * 2)).to_be_bytes();
+            let key = (number * (u64::MAX / stats.pool.frames * 2)).to_be_bytes();
             batch.put(&table, key, [round]);
         }
         store.apply(batch).unwrap();
     }
     let stats = store.stats();
-    assert_eq!(stats.resident_pages + stats.frames_free, stats.frames);
+    assert_eq!(stats.pool.resident_pages + stats.pool.frames_free, stats.pool.frames);
 }
 
 #[test]

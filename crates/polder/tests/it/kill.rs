@@ -168,7 +168,7 @@ impl Victim {
         assert_eq!(told(store.recovery()), told(recovery));
         assert_sound(&store);
         assert!(content(&store) == read, "what was read is not what is recovered");
-        assert_eq!(store.stats().tiers.len() > 1, self.memory != ONE_TIER);
+        assert_eq!(store.stats().pool.tiers.len() > 1, self.memory != ONE_TIER);
         for (t, found) in content(&store).into_iter().enumerate() {
             self.find(t, acknowledged[t], found);
         }

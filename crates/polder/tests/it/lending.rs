@@ -44,7 +44,7 @@ fn assert_is(lent: &ValueRef<'_>, expected: &[u8]) {
 fn assert_no_frame_is_lost(store: &Store) {
     let stats = store.stats();
     if store.translation().evicts() {
-        assert_eq!(stats.resident_pages + stats.frames_free, stats.frames);
+        assert_eq!(stats.pool.resident_pages + stats.pool.frames_free, stats.pool.frames);
     }
 }
 
@@ -72,9 +72,13 @@ fn what_is_lent_is_counted_as_read() {
     let before = store.stats();
     let value = table.get_ref("key").unwrap().unwrap();
     let after = store.stats();
-    assert_eq!((value.len(), after.faults), (40_000, before.faults));
+    assert_eq!((value.len(), after.pool.faults), (40_000, before.pool.faults));
     // Ten pages of 4096 bytes, and the way there.
-    assert!((11..15).contains(&(after.hits - before.hits)), "{}", after.hits - before.hits);
+    assert!(
+        (11..15).contains(&(after.pool.hits - before.pool.hits)),
+        "{}",
+        after.pool.hits - before.pool.hits
+    );
 }
 
 #[test]
@@ -184,7 +188,7 @@ fn lends_until_it_is_full(kind: TranslationKind, read_mode: ReadMode) {
     let disk = disk();
     let store = disk.open(options(kind, read_mode)).unwrap();
     let table = store.open_table("t").unwrap();
-    let frames = store.stats().frames;
+    let frames = store.stats().pool.frames;
     let long = |number: u64| vec![number as u8; 9000];
     for number in 0..frames {
         table.put(number.to_be_bytes(), long(number)).unwrap();
@@ -231,7 +235,7 @@ fn what_cannot_be_lent_is_copied() {
     assert_eq!(lent.iter().filter(|lent| lent.is_lent()).count(), 1024);
     drop(lent);
     assert!(table.get_ref("hot").unwrap().unwrap().is_lent());
-    let large = vec![9; store.stats().frames as usize * 4048 / 6];
+    let large = vec![9; store.stats().pool.frames as usize * 4048 / 6];
     table.put("large", &large).unwrap();
     let found = table.get_ref("large").unwrap().unwrap();
     assert!(!found.is_lent() && found.to_vec() == large);

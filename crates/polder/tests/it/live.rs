@@ -44,8 +44,8 @@ fn others_see_what_the_store_sees() {
     assert_eq!(seen["read_only"], false);
     assert_eq!(seen["tables"][0]["name"], "a \"table\"");
     assert_eq!(seen["tables"][0]["entries"], 100);
-    assert_eq!(seen["frames"], stats.frames);
-    assert_eq!(seen["memory_budget_bytes"], stats.memory_budget_bytes);
+    assert_eq!(seen["frames"], stats.pool.frames);
+    assert_eq!(seen["memory_budget_bytes"], stats.pool.memory_budget_bytes);
     let own: Value = serde_json::from_str(&store.stats_json()).unwrap();
     assert_eq!(
         own.as_object().unwrap().keys().collect::<Vec<_>>(),

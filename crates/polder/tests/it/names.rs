@@ -1,16 +1,20 @@
 //! Every type in a signature of `polder` can be named from `polder` alone: nothing here imports the
 //! crates below.
 
+use std::collections::HashMap;
 use std::error::Error;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use polder::device::{Batch, Buffer, Device, Direction, FileDevice, OpenKind, PageId, Request};
+use polder::device::{
+    Batch, Buffer, Device, Direction, FileDevice, OpenKind, PageId, Request, SpaceId,
+};
 use polder::tuple::{Element, Encoder, OwnedElement, TupleError};
 use polder::{
-    BatchError, GroupSize, NodeStats, OpenError, OptionsError, ReadMode, ReplacementKind,
-    SalvageError, Store, StoreError, TranslationKind, UnknownReadMode, UnknownReplacement,
+    BatchError, GroupSize, NodeStats, OpenError, OptionsError, PoolStats, ReadMode,
+    ReplacementKind, SalvageError, SpaceStats, Store, StoreError, TranslationKind, UnknownReadMode,
+    UnknownReplacement,
 };
 
 use crate::support::quick;
@@ -104,5 +108,7 @@ fn what_is_chosen_by_name_has_an_error_that_can_be_named() {
     let mut encoder = Encoder::default();
     let element: Element<'_> = OwnedElement::Uint(1).as_element();
     encoder.push(element).unwrap();
-    let _: fn(polder::Stats) -> Vec<NodeStats> = |stats| stats.nodes;
+    let _: fn(polder::Stats) -> PoolStats = |stats| stats.pool;
+    let _: fn(PoolStats) -> Vec<NodeStats> = |pool| pool.nodes;
+    let _: fn(PoolStats) -> HashMap<SpaceId, SpaceStats> = |pool| pool.spaces;
 }

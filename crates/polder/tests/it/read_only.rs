@@ -136,7 +136,7 @@ fn a_recovery_that_is_larger_than_memory_is_read() {
     for kind in TranslationKind::EVICTING {
         let store = Store::open(to_read(tight(&path).translation(*kind))).unwrap();
         let stats = store.stats();
-        assert!(stats.device_writes > stats.frames, "{kind}: {stats:?}");
+        assert!(stats.pool.device_writes > stats.pool.frames, "{kind}: {stats:?}");
         assert_holds(&store, RECORDS + records);
         // The same once more, from the device.
         let deep = store.check_deep(&mut |_, _, _| true).unwrap();

@@ -47,7 +47,7 @@ fn loaded_bytes(stay: &[u64]) -> u64 {
     let mut entries: Vec<_> = stay.iter().map(|number| (key(*number), value(*number))).collect();
     entries.sort();
     store.open_table("t").unwrap().bulk_load(entries).unwrap();
-    store.stats().file_bytes
+    store.stats().pool.file_bytes
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_sparse_store_becomes_small() {
     let options = || quick(dir.path()).log_limit(32 << 20);
     let store = Store::open(options()).unwrap();
     let stay = fill_and_remove(&store, 60_000, 0.05);
-    let before = store.stats().file_bytes;
+    let before = store.stats().pool.file_bytes;
     let (mut steps, mut seen) = (0, Vec::new());
     let gone = store.shrink_with(&mut |progress| {
         assert!(progress.done_pages <= progress.all_pages, "{progress:?}");
@@ -67,7 +67,7 @@ fn a_sparse_store_becomes_small() {
         }
         true
     });
-    let (gone, after, loaded) = (gone.unwrap(), store.stats().file_bytes, loaded_bytes(&stay));
+    let (gone, after, loaded) = (gone.unwrap(), store.stats().pool.file_bytes, loaded_bytes(&stay));
     assert_eq!(after, before - gone);
     assert!(after < loaded * 3 / 2, "{before} bytes became {after}, a load has {loaded}");
     let order = [(ShrinkStep::Merging, true), (ShrinkStep::Moving, true)];
@@ -114,13 +114,13 @@ fn a_store_that_was_emptied_becomes_small_by_itself() {
     let store = Store::open(options().durability(polder::Durability::None)).unwrap();
     let table = store.open_table("t").unwrap();
     table.bulk_load((0..100_000u64).map(|number| (number.to_be_bytes(), [1; 400]))).unwrap();
-    let before = store.stats().file_bytes;
+    let before = store.stats().pool.file_bytes;
     let stays = |number: u64| number.is_multiple_of(50);
     for number in (0..100_000u64).filter(|number| !stays(*number)) {
         table.delete(number.to_be_bytes()).unwrap();
     }
     let begun = Instant::now();
-    while store.stats().file_bytes > before / 10 {
+    while store.stats().pool.file_bytes > before / 10 {
         assert!(begun.elapsed() < Duration::from_secs(60), "of {before} bytes {:?}", store.stats());
         std::thread::sleep(Duration::from_millis(50));
     }

@@ -108,8 +108,8 @@ fn a_store_with_them_is_shrunk() {
     let other = sample.store.create_table("other").unwrap().with_durability(Durability::None);
     (0..COUNT).for_each(|i| assert!(other.put(i.to_be_bytes(), [7; 500]).unwrap()));
     (10..COUNT).for_each(|i| assert!(other.delete(i.to_be_bytes()).unwrap()));
-    let before = sample.store.stats().file_bytes;
-    assert_eq!(before - sample.store.shrink().unwrap(), sample.store.stats().file_bytes);
+    let before = sample.store.stats().pool.file_bytes;
+    assert_eq!(before - sample.store.shrink().unwrap(), sample.store.stats().pool.file_bytes);
     assert_eq!(other.iter().count(), 10);
     assert_whole(&sample);
 }

@@ -312,7 +312,7 @@ fn limits_are_told() {
     table.delete(b"longest value").unwrap();
     assert_sound(&store);
     store.shrink().unwrap();
-    assert!(store.stats().file_bytes < 1 << 20);
+    assert!(store.stats().pool.file_bytes < 1 << 20);
 }
 
 #[test]
@@ -467,7 +467,7 @@ fn dropped_in_use(store: &Store) {
     }
     assert_sound(store);
     store.shrink().unwrap();
-    let file = store.stats().file_bytes;
+    let file = store.stats().pool.file_bytes;
     assert!(file < 600 << 10, "{file} bytes are left");
 }
 
@@ -494,7 +494,7 @@ fn room_comes_back() {
     }
     store.checkpoint().unwrap();
     let full = file();
-    assert_eq!(full, store.stats().file_bytes);
+    assert_eq!(full, store.stats().pool.file_bytes);
     store.drop_table("a").unwrap();
     let gone = store.shrink().unwrap();
     assert!(file() < full * 6 / 10, "{} of {full} are left, {gone} less", file());

@@ -27,11 +27,15 @@ fn a_store_keeps_in_slower_memory_what_fast_memory_has_no_room_for() {
         }
     }
     let stats = store.stats();
-    assert_eq!((stats.tiers.len(), stats.evictions, stats.faults), (2, 0, 0), "{stats:?}");
-    assert_eq!(stats.tiers[1].frames, 16 * MIB / 4096);
-    assert!(stats.resident_pages > stats.tiers[0].frames * 3 / 2, "{stats:?}");
-    assert!(stats.tiers.iter().all(|tier| tier.hits > 1000), "{:?}", stats.tiers);
-    assert!(stats.tier_demotions > 100 && stats.moved_bytes > 100 * 4096, "{stats:?}");
+    assert_eq!(
+        (stats.pool.tiers.len(), stats.pool.evictions, stats.pool.faults),
+        (2, 0, 0),
+        "{stats:?}"
+    );
+    assert_eq!(stats.pool.tiers[1].frames, 16 * MIB / 4096);
+    assert!(stats.pool.resident_pages > stats.pool.tiers[0].frames * 3 / 2, "{stats:?}");
+    assert!(stats.pool.tiers.iter().all(|tier| tier.hits > 1000), "{:?}", stats.pool.tiers);
+    assert!(stats.pool.tier_demotions > 100 && stats.pool.moved_bytes > 100 * 4096, "{stats:?}");
     let json: serde_json::Value = serde_json::from_str(&store.stats_json()).unwrap();
     assert_eq!(json["tiers"][1]["frames"], 16 * MIB / 4096);
     drop(table);
@@ -39,7 +43,7 @@ fn a_store_keeps_in_slower_memory_what_fast_memory_has_no_room_for() {
     // Nothing on disk depends on it.
     let store = Store::open(options().memory_budget(4 * MIB)).unwrap();
     assert_eq!(store.table("t").unwrap().len(), 60_000);
-    assert!(store.stats().tiers.is_empty());
+    assert!(store.stats().pool.tiers.is_empty());
     assert_sound(&store);
 }
 

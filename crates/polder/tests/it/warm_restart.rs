@@ -77,12 +77,12 @@ fn what_was_in_memory_is_so_again() {
         assert!(list(&path).is_some(), "{kind}: there is no list");
         let store = Store::open(options(&path).translation(kind)).unwrap();
         let stats = await_loaded(&store);
-        assert!(stats.prewarmed_pages > 500, "{kind}: {}", stats.prewarmed_pages);
-        assert_eq!(stats.evictions, 0, "{kind}");
-        assert!(stats.frame_bytes <= stats.memory_budget_bytes);
-        let before = stats.faults;
+        assert!(stats.pool.prewarmed_pages > 500, "{kind}: {}", stats.pool.prewarmed_pages);
+        assert_eq!(stats.pool.evictions, 0, "{kind}");
+        assert!(stats.pool.frame_bytes <= stats.pool.memory_budget_bytes);
+        let before = stats.pool.faults;
         use_hot(&store.table("t").unwrap());
-        let faults = store.stats().faults - before;
+        let faults = store.stats().pool.faults - before;
         assert!(faults < u64::from(HOT) / 10, "{kind}: {faults} of {HOT} pages were missing");
         assert_sound(&store);
         use_hot(&store.table("t").unwrap());
@@ -109,7 +109,7 @@ fn a_store_that_wants_no_list_has_none() {
     let before = list(&path).unwrap();
     let store = Store::open(off()).unwrap();
     store.table("t").unwrap().get(key(1)).unwrap();
-    assert_eq!((store.stats().prewarmed_pages, store.stats().prewarm_listed_pages), (0, 0));
+    assert_eq!((store.stats().pool.prewarmed_pages, store.stats().prewarm_listed_pages), (0, 0));
     // Unless somebody asks for it.
     let mut told = Vec::new();
     let done = store
@@ -206,7 +206,7 @@ fn what_is_wrong_with_the_list_is_no_error_of_opening() {
         let error = store.prewarm(&mut |_, _| true).unwrap_err();
         assert!(matches!(error, StoreError::ResidentList { .. }), "{what}: {error}");
         assert!(full_text(&error).contains(why), "{what}: {}", full_text(&error));
-        assert_eq!(store.stats().prewarmed_pages, 0, "{what}");
+        assert_eq!(store.stats().pool.prewarmed_pages, 0, "{what}");
         use_hot(&store.table("t").unwrap());
         store.close().unwrap();
         assert_eq!(list(&path).unwrap()[12..36], good[12..36], "{what}: a new one takes its place");
@@ -242,7 +242,7 @@ fn a_list_that_was_loaded_is_saved_whatever_comes_later() {
     store.close().unwrap();
     assert!(path.join("resident").is_file() && !path.join("resident").is_symlink());
     let store = Store::open(options(&path)).unwrap();
-    assert!(await_loaded(&store).prewarmed_pages > 500);
+    assert!(await_loaded(&store).pool.prewarmed_pages > 500);
     store.close().unwrap();
 }
 
@@ -265,9 +265,13 @@ fn with_a_smaller_budget_the_hottest_come() {
     let listed = list(&path).unwrap().len() / 8;
     let store = Store::open(options(&path)).unwrap();
     let stats = await_loaded(&store);
-    assert!(stats.prewarmed_pages * 2 < listed as u64, "{} of {listed}", stats.prewarmed_pages);
-    assert_eq!(stats.evictions, 0);
-    assert!(stats.frames_free > 0 && stats.frame_bytes <= stats.memory_budget_bytes);
+    assert!(
+        stats.pool.prewarmed_pages * 2 < listed as u64,
+        "{} of {listed}",
+        stats.pool.prewarmed_pages
+    );
+    assert_eq!(stats.pool.evictions, 0);
+    assert!(stats.pool.frames_free > 0 && stats.pool.frame_bytes <= stats.pool.memory_budget_bytes);
     store.close().unwrap();
 }
 
@@ -280,10 +284,10 @@ fn a_store_that_is_open_to_read_loads_the_list_and_writes_none() {
     let before = files(&path);
     let store = Store::open(options(&path).mode(OpenMode::ReadOnly)).unwrap();
     let stats = await_loaded(&store);
-    assert!(stats.prewarmed_pages > 500);
-    let faults = stats.faults;
+    assert!(stats.pool.prewarmed_pages > 500);
+    let faults = stats.pool.faults;
     use_hot(&store.table("t").unwrap());
-    assert!(store.stats().faults - faults < u64::from(HOT) / 10);
+    assert!(store.stats().pool.faults - faults < u64::from(HOT) / 10);
     assert!(matches!(store.save_resident_pages(), Err(StoreError::ReadOnly)));
     store.close().unwrap();
     assert!(files(&path) == before, "something was written");
@@ -322,8 +326,8 @@ fn a_list_that_is_out_of_date_costs_nothing_but_reads() {
         // Room beside what a recovery has loaded.
         let store = Store::open(options(path).memory_budget(64 << 20)).unwrap();
         let stats = await_loaded(&store);
-        let named = stats.prewarmed_pages + stats.prewarm_skipped_pages;
-        assert!(named > 500, "{} and {}", stats.prewarmed_pages, stats.prewarm_skipped_pages);
+        let named = stats.pool.prewarmed_pages + stats.prewarm_skipped_pages;
+        assert!(named > 500, "{} and {}", stats.pool.prewarmed_pages, stats.prewarm_skipped_pages);
         let other = store.table("other").unwrap();
         for n in (0..KEYS).step_by(4) {
             assert_eq!(other.get(key(n)).unwrap(), Some(value(n + 1)));
@@ -355,9 +359,9 @@ fn a_table_is_loaded_as_far_as_there_is_room() {
     assert_eq!(done.end, Some(PrewarmEnd::All));
     // Allocation maps are in use, too.
     assert!((all_pages - 2..=all_pages).contains(&(done.loaded + done.skipped)), "{done:?}");
-    let before = store.stats().device_reads;
+    let before = store.stats().pool.device_reads;
     (0..KEYS).for_each(|n| assert_eq!(table.get(key(n)).unwrap(), Some(value(n))));
-    assert_eq!(store.stats().device_reads, before, "something was missing");
+    assert_eq!(store.stats().pool.device_reads, before, "something was missing");
     let stopped = table.prewarm(&mut |_, _| false).unwrap();
     assert_eq!((stopped.loaded, stopped.end), (0, Some(PrewarmEnd::Stopped)));
     assert!(store.save_resident_pages().unwrap() >= all_pages / 2);
@@ -368,7 +372,7 @@ fn a_table_is_loaded_as_far_as_there_is_room() {
     let table = store.table("t").unwrap();
     let done = table.prewarm(&mut |_, _| true).unwrap();
     assert_eq!(done.end, Some(PrewarmEnd::Full));
-    assert_eq!(store.stats().evictions, 0);
+    assert_eq!(store.stats().pool.evictions, 0);
     // A table that is dropped, and a store that is closed, meanwhile.
     thread::scope(|scope| {
         let (its, mut begun) = (table.clone(), false);

@@ -34,9 +34,14 @@ fn the_bytes_by_what_for_are_what_the_disks_were_given() {
     let store = disks.open(options().memory_budget(2 << 20)).unwrap();
     let [data, log] = [&disks.data, &disks.log].map(|disk| disk.counts().written_bytes);
     drop(store);
-    let pages = stats.checkpoint_page_bytes + stats.evicted_page_bytes + stats.map_page_bytes;
-    assert_eq!(pages, stats.device_written_bytes, "{stats:?}");
-    assert!(stats.evicted_page_bytes > stats.checkpoint_page_bytes && stats.map_page_bytes > 0);
+    let pages = stats.pool.checkpoint_page_bytes
+        + stats.pool.evicted_page_bytes
+        + stats.pool.map_page_bytes;
+    assert_eq!(pages, stats.pool.device_written_bytes, "{stats:?}");
+    assert!(
+        stats.pool.evicted_page_bytes > stats.pool.checkpoint_page_bytes
+            && stats.pool.map_page_bytes > 0
+    );
     // Beside pages there are superblocks, and headers of segments, and what comes behind the load.
     let slack = 512 << 10;
     assert!(pages < data && data < pages + slack, "{pages} of {data} bytes: {stats:?}");

@@ -28,7 +28,7 @@ fn policy_and_hold_come_to_the_store() {
     let frames = |replacement, hold| {
         let dir = tempfile::tempdir().unwrap();
         let setup = Setup { replacement, hold, ..setup(dir.path()) };
-        Polder::create(&setup).unwrap().store.stats().frames
+        Polder::create(&setup).unwrap().store.stats().pool.frames
     };
     let plain = frames(ReplacementKind::Clock, ReadMode::Optimistic);
     assert!(frames(ReplacementKind::TwoQueues, ReadMode::Optimistic) < plain);

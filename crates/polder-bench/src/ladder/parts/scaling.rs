@@ -50,9 +50,9 @@ pub(crate) fn run(setup: &Setup<'_>) -> Result<Measured, BenchError> {
         measured.push(name, 0.0, ran.per_s);
         measured.push(format!("{name}: speedup"), 0.0, ran.per_s / of_one);
         measured.push(format!("{name}: conflicts"), 0.0, ran.conflicts);
-        let taken = (before.frames_free - now.frames_free) as f64;
+        let taken = (before.pool.frames_free - now.pool.frames_free) as f64;
         measured.push(format!("{name}: frames taken"), 0.0, taken);
-        let far = (now.frames_taken_far - before.frames_taken_far) as f64;
+        let far = (now.pool.frames_taken_far - before.pool.frames_taken_far) as f64;
         measured.push(format!("{name}: from another node"), 0.0, far / taken.max(1.0));
         drop(store);
         files.remove()?;

@@ -11,8 +11,6 @@
 //! The side that is swapped has a budget in which everything fits, and a control group whose limit
 //! is the budget of the others: what is more is up to the kernel.
 
-use polder::Stats;
-
 use crate::ladder::memory_group::enter;
 use crate::ladder::prelude::*;
 use crate::ladder::watched;
@@ -82,7 +80,7 @@ fn grow(
     end_bytes: u64,
 ) -> Result<(Ran, Vec<Seen>), BenchError> {
     let look = || {
-        let Stats { translation_bytes, page_table_bytes, .. } = store.stats();
+        let PoolStats { translation_bytes, page_table_bytes, .. } = store.stats().pool;
         let translation_bytes = translation_bytes + page_table_bytes;
         Ok(Seen { data_bytes: store.data_bytes()?, translation_bytes })
     };

@@ -11,8 +11,6 @@
 //!
 //! The log is as long as by default, and checkpoints come as they do in any store.
 
-use polder::Stats;
-
 use crate::ladder::prelude::*;
 use crate::ladder::watched::{self, Sample};
 
@@ -96,7 +94,7 @@ const IO: [&str; 2] = ["bytes read", "bytes written"];
 
 /// Since the store was opened, of the data file.
 fn io(store: &TpccStore<'_>) -> [f64; 2] {
-    let Stats { device_read_bytes, device_written_bytes, .. } = store.stats();
+    let PoolStats { device_read_bytes, device_written_bytes, .. } = store.stats().pool;
     [device_read_bytes, device_written_bytes].map(|bytes| bytes as f64)
 }
 

@@ -38,12 +38,12 @@ fn copies_begin_alike_whatever_a_run_does() {
             let before = orders();
             assert_eq!(before, 300);
             store.touch().unwrap();
-            let faults = store.store.stats().faults;
+            let faults = store.store.stats().pool.faults;
             let until = AtomicBool::new(false);
             let ran = store.run(2, 0.2, 0.05, Some(&until)).unwrap();
             assert!(orders() > before && ran.per_s > 0.0);
             assert_eq!(ran.over_time.len(), 10);
-            assert_eq!(store.store.stats().faults, faults, "not everything was touched");
+            assert_eq!(store.store.stats().pool.faults, faults, "not everything was touched");
             store.check_resident().unwrap();
             store.store.checkpoint().unwrap();
             assert!(store.check_resident().is_err());

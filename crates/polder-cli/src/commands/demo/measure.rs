@@ -54,10 +54,10 @@ impl Measured {
             threads,
             operations,
             time,
-            hits: to.hits.saturating_sub(from.hits),
-            faults: to.faults.saturating_sub(from.faults),
-            device_reads: to.device_reads.saturating_sub(from.device_reads),
-            device_writes: to.device_writes.saturating_sub(from.device_writes),
+            hits: to.pool.hits.saturating_sub(from.pool.hits),
+            faults: to.pool.faults.saturating_sub(from.pool.faults),
+            device_reads: to.pool.device_reads.saturating_sub(from.pool.device_reads),
+            device_writes: to.pool.device_writes.saturating_sub(from.pool.device_writes),
         }
     }
 }

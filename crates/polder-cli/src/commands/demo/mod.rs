@@ -87,7 +87,7 @@ fn exercise(context: &Context, plan: &Plan, store: &Store) -> Result<Findings, F
     let updates_and_inserts = work.update_and_insert()?;
     let scans = work.scan()?;
     Ok(Findings {
-        file_bytes: store.stats().file_bytes,
+        file_bytes: store.stats().pool.file_bytes,
         inserted: work.inserted(),
         updates: work.updates(),
         inserts,
