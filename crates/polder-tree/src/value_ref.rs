@@ -22,10 +22,10 @@ const SHORT_BYTES: usize = 62;
 /// How often a page may be in other hands, or gone again, before the way begins anew.
 const PAGE_TRIES: u32 = 64;
 
-/// A value that [`Tree::get_ref`](crate::Tree::get_ref) has lent, or copied.
+/// A value that was lent where it lies, or copied.
 ///
-/// It holds no latch and keeps nobody waiting: its owner may do whatever it likes with the tree. What it
-/// keeps is memory of the pool.
+/// It holds no latch and keeps nobody waiting: its owner may do whatever it likes with the tree, and give it
+/// to another thread. What it keeps is memory of the pool.
 pub struct ValueRef<'t>(Kind<'t>);
 
 enum Kind<'t> {
@@ -78,7 +78,8 @@ impl ValueRef<'_> {
         matches!(self.0, Kind::Lent { .. })
     }
 
-    /// The value, if it lies in one piece.
+    /// The value, if it lies in one piece: that of a copy does, and that of a long value which fits in
+    /// one page.
     #[inline]
     pub fn as_slice(&self) -> Option<&[u8]> {
         match &self.0 {

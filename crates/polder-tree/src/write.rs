@@ -22,7 +22,7 @@ use crate::stored::{Stored, check_key};
 use crate::tree::Tree;
 use crate::way::{latch_leaf, leaf};
 
-/// What to do with a key, decided by [`Tree::update_with`]'s closure.
+/// What to do with a key: what the closure of an update answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// Leave it as it is.

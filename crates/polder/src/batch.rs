@@ -6,10 +6,9 @@ mod ready;
 
 use std::ops::Range;
 
-use polder_tree::Expected;
+use polder_tree::{Change, Expected};
 
 use crate::any::Any;
-use crate::change::Change;
 use crate::durability::Durability;
 use crate::error::StoreError;
 use crate::families::Tables;

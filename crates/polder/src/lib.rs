@@ -58,7 +58,6 @@ mod auto_shrink;
 mod auto_warm;
 mod batch;
 mod catalogue;
-mod change;
 mod check;
 #[cfg(feature = "tools")]
 mod check_deep;
@@ -108,7 +107,6 @@ mod stamps;
 mod stats;
 mod store;
 mod table;
-mod value_ref;
 mod warm;
 
 pub mod structure;
@@ -118,7 +116,6 @@ pub use any_error::Error;
 pub use asynchronous::{AsyncRange, AsyncStore, AsyncTable};
 pub use batch::{BatchError, WriteBatch};
 pub use catalogue::MAX_TABLE_NAME_BYTES;
-pub use change::Change;
 pub use check::{CheckFault, CheckReport};
 #[cfg(feature = "tools")]
 pub use check_deep::{DeepFault, DeepPhase, DeepReport};
@@ -148,6 +145,8 @@ pub use polder_pool::{
 #[doc(inline)]
 pub use polder_pool::{MoveMode, PageMoves, Tier};
 pub use polder_tree::node::MAX_VALUE_BYTES;
+#[doc(inline)]
+pub use polder_tree::{Change, ValueRef};
 /// Vectors, and what they are compared by. (With the feature `vector`.)
 #[cfg(feature = "vector")]
 #[doc(inline)]
@@ -162,4 +161,3 @@ pub use salvage::{
 pub use shrink::{ShrinkProgress, ShrinkStep};
 pub use stats::{Stats, TableStats};
 pub use table::Table;
-pub use value_ref::ValueRef;

@@ -11,12 +11,13 @@ mod write_many;
 
 use std::fmt;
 
+use polder_tree::ValueRef;
+
 use crate::any::{Any, dispatch};
 use crate::durability::Durability;
 use crate::error::StoreError;
 use crate::families::Tables;
 use crate::handle::Store;
-use crate::value_ref::ValueRef;
 
 /// A table of a store. Cheap to clone; keeps the store open.
 #[derive(Clone)]
@@ -156,7 +157,15 @@ impl Table {
         })
     }
 
-    /// The value of `key`, lent where it lies if it is a long one ([`ValueRef`]); a short one is copied.
+    /// The value of `key`, lent where it lies if it is a long one; a short one is copied.
+    ///
+    /// A long value, which has pages of its own, lies in the store's memory and is not copied: it stays
+    /// there and does not change as long as the [`ValueRef`] is kept, whatever becomes of its key, its
+    /// table or the store. This keeps nobody waiting, be it a reader or a writer, and the caller may do
+    /// whatever it likes with the store meanwhile, also on the same thread. What it keeps is memory: a
+    /// store whose memory is taken by values that are lent cannot read others, and says so
+    /// ([`StoreError::PoolExhausted`]). A value of more than an eighth of the store's memory is copied for
+    /// that reason.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -170,6 +179,17 @@ impl Table {
     /// assert_eq!(page.chunks().map(<[u8]>::len).sum::<usize>(), 4000);
     /// assert_eq!(pages.get_ref("index")?.ok_or("no such page")?.as_slice(), Some(&b"moved"[..]));
     /// assert!(pages.get_ref("about")?.is_none());
+    ///
+    /// let maps = store.create_table("maps")?;
+    /// maps.put("Beemster", [7; 10_000])?;
+    /// let Some(map) = maps.get_ref("Beemster")? else { return Ok(()) };
+    /// maps.remove("Beemster")?;
+    /// store.drop_table("maps")?;
+    /// // It is what it was, page by page.
+    /// assert_eq!(map.len(), 10_000);
+    /// assert!(map.is_lent() && map.as_slice().is_none());
+    /// assert!(map.chunks().flatten().all(|byte| *byte == 7));
+    /// assert_eq!(map.to_vec(), [7; 10_000]);
     /// # Ok(())
     /// # }
     /// ```
@@ -183,8 +203,7 @@ impl Table {
     fn value_ref(&self, key: &[u8]) -> Result<Option<ValueRef<'_>>, StoreError> {
         dispatch!(&self.core, table => {
             table.check()?;
-            let found = table.tree.get_ref(key).map_err(|error| table.error(error))?;
-            Ok(found.map(ValueRef::new))
+            table.tree.get_ref(key).map_err(|error| table.error(error))
         })
     }
 

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use polder_format::Lsn;
 use polder_pool::Translation;
-use polder_tree::{BatchAction, BatchOp, BatchOutcome, Expected, apply_batch};
+use polder_tree::{BatchAction, BatchOp, BatchOutcome, Change, Expected, apply_batch};
 
 use super::ready::{Answer, Ready, ReadyAction, Value};
 use super::{Action, BatchError, Part, WriteBatch};
 use crate::any::{Variant, dispatch};
 use crate::catalogue::TAG_KEY;
-use crate::change::Change;
 use crate::durability::Durability;
 use crate::engine::{Engine, TableCore};
 use crate::error::{CATALOGUE, StoreError};

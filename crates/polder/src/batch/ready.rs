@@ -4,11 +4,10 @@ use std::cmp::Ordering;
 
 use polder_format::SpaceId;
 use polder_pool::Translation;
-use polder_tree::{Expected, Tree};
+use polder_tree::{Change, Expected, Tree};
 
 use super::ChangeFn;
 use crate::catalogue::TAG_KEY;
-use crate::change::Change;
 use crate::engine::{Engine, TableCore};
 use crate::error::StoreError;
 

@@ -5,11 +5,10 @@
 
 use polder_format::Lsn;
 use polder_pool::Translation;
-use polder_tree::Effect;
+use polder_tree::{Change, Effect};
 
 use super::Table;
 use crate::any::dispatch;
-use crate::change::Change;
 use crate::engine::TableCore;
 use crate::error::StoreError;
 use crate::range::Entry;
@@ -223,6 +222,18 @@ impl Table {
     ///     })?;
     /// }
     /// assert_eq!(counters.get("visits")?, Some(vec![3]));
+    ///
+    /// /// Takes one away, and the key with the last one.
+    /// fn take_one(stock: Option<&[u8]>) -> Change {
+    ///     match stock {
+    ///         None => Change::Keep,
+    ///         Some([0 | 1]) => Change::Remove,
+    ///         Some(stock) => Change::Insert(vec![stock[0] - 1]),
+    ///     }
+    /// }
+    /// counters.update_with("visits", take_one)?;
+    /// assert_eq!(counters.get("visits")?, Some(vec![2]));
+    /// assert_eq!(take_one(Some(&[1])), Change::Remove);
     /// # Ok(())
     /// # }
     /// ```
@@ -245,7 +256,7 @@ impl Table {
         dispatch!(&self.core, table => {
             let pass = table.engine.quiesce.enter()?;
             let version = || table.engine.stamps().take();
-            let applied = table.tree.update_with(key, |value| change(value).into_tree(), version);
+            let applied = table.tree.update_with(key, &mut *change, version);
             let applied = applied.map_err(|error| table.error(error))?;
             table.count(applied.effect);
             drop(pass);
