@@ -121,43 +121,44 @@ impl<T: Translation> Engine<T> {
         let Opened { checkpointer, catalogue, opening, recovered } = opened;
         tell_opened(&opening, &recovered);
         let checkpointer = Arc::new(checkpointer);
-        let quiesce = match opening.read_only {
-            true => Quiesce::read_only(),
-            false => Quiesce::new(),
+        let is_read_only = opening.is_read_only();
+        let (quiesce, threads) = match is_read_only {
+            true => (Quiesce::read_only(), None),
+            false => {
+                let threads = Engine::begin(&checkpointer, &catalogue, &opening, &recovered)?;
+                (Quiesce::new(), Some(threads))
+            }
         };
-        let threads = match opening.read_only {
-            true => None,
-            false => Some(Engine::begin(&checkpointer, &catalogue, &opening, &recovered)?),
-        };
-        let superblock = &opening.superblock;
+        let Opening { options, superblock, directory, .. } = opening;
         let store = (superblock.store_id, superblock.page_size);
         // The process may go to another directory.
-        let path = || std::path::absolute(&opening.path).unwrap_or_else(|_| opening.path.clone());
-        let place = opening.directory.is_some().then(|| (path(), store));
+        let path = || std::path::absolute(&options.path).unwrap_or_else(|_| options.path.clone());
+        let place = directory.is_some().then(|| (path(), store));
+        let is_live = options.live_stats && !is_read_only && directory.is_some();
         let engine = Arc::new(Engine {
             pool: checkpointer.pool.clone(),
             catalogue,
             tables: RwLock::default(),
             hosted: Mutex::default(),
             ddl: FairMutex::default(),
-            registry: opening.registry,
+            registry: options.registry,
             shrinker: Shrinker::default(),
-            warm: WarmRestart::new(place, opening.read_only, opening.warm_restart),
+            warm: WarmRestart::new(place, is_read_only, options.warm_restart),
             quiesce,
             checkpointer,
             threads: Mutex::new(threads),
             live: Mutex::default(),
             live_refused: OnceLock::new(),
             recovery: Recovery::of(recovered, opening.superblock_damage.as_ref()),
-            durability: opening.durability,
-            directory: Mutex::new(opening.directory),
+            durability: options.durability,
+            directory: Mutex::new(directory),
             memory_budget: opening.memory_budget,
             #[cfg(feature = "async")]
             helpers: Helpers::default(),
         });
         fork::watch(Arc::downgrade(&engine) as Weak<dyn OnFork>);
-        if let Some(directory) = opening.live {
-            engine.tell_others(&directory);
+        if is_live {
+            engine.tell_others(&options.path);
         }
         Ok(engine)
     }
@@ -178,7 +179,7 @@ impl<T: Translation> Engine<T> {
         opening: &Opening,
         recovered: &Recovered,
     ) -> Result<Threads, OpenError> {
-        if let Durability::Periodic(period) = opening.durability {
+        if let Durability::Periodic(period) = opening.options.durability {
             checkpointer.log.sync_within(period);
         }
         if recovered.groups > 0 || recovered.log_bytes >= MOST_OWN_BYTES {
@@ -189,7 +190,7 @@ impl<T: Translation> Engine<T> {
         let what = "start a thread for the store in";
         let threads = Threads::start(checkpointer).map_err(|source| OpenError::Io {
             what,
-            path: opening.path.clone(),
+            path: opening.options.path.clone(),
             source,
         })?;
         if recovered.log_bytes > 0 {
@@ -470,7 +471,7 @@ impl SpaceRecord {
 
 /// An open store is an event; so is what had to be recovered, which is for operators to look at.
 fn tell_opened(opening: &Opening, recovered: &Recovered) {
-    let (store, groups) = (opening.path.display(), recovered.groups);
+    let (store, groups) = (opening.options.path.display(), recovered.groups);
     let torn = recovered.restored_pages;
     if groups > 0 || torn > 0 {
         event!(warn, store = store, groups = groups, torn_pages = torn, "recovered from the log");

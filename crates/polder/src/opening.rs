@@ -1,7 +1,6 @@
 //! Opening a store on its two devices: a recovery, or making a new store.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use polder_format::{ChecksumSeed, FormatError, Lsn, PageId, SpaceId, Superblock};
@@ -9,22 +8,18 @@ use polder_log::{
     DataDevice, Log, LogError, LogFile, LogOptions, Progress, Recovered, recover_catalogue,
     recover_maps, recover_pages,
 };
-use polder_pool::ReadMode;
 use polder_pool::device::Device;
-use polder_pool::replacement::ReplacementKind;
 use polder_pool::{FileState, Pool, PoolConfig, PoolError, Sampling, Translation, lock};
 use polder_tree::Tree;
 
 use crate::catalogue::{SpaceRecord, TAG_KEY};
 use crate::checkpointer::Checkpointer;
 use crate::directory::Hold;
-use crate::durability::Durability;
 #[cfg(feature = "tiers")]
 use crate::error::OptionsError;
 use crate::error::{CATALOGUE, OpenError, StoreError};
 use crate::file::write_superblocks;
-use crate::options::{RecoveryProgress, chosen_log_limit};
-use crate::registry::Registry;
+use crate::options::{OpenMode, Options, chosen_log_limit};
 use crate::stamps::Stamps;
 
 /// The part of the memory budget that the records of one batch may take.
@@ -32,31 +27,16 @@ const BATCH_PART: u64 = 4;
 
 /// What opening needs to know.
 pub(crate) struct Opening {
-    pub(crate) path: PathBuf,
+    pub(crate) options: Options,
+    /// Memory for everything, in bytes: that of the options, or what the store was made with.
+    pub(crate) memory_budget: u64,
+    /// Of a store that is opened to read the devices are overlays.
     pub(crate) data: Arc<dyn Device>,
     pub(crate) log: Arc<dyn Device>,
     pub(crate) superblock: Superblock,
     pub(crate) superblock_damage: Option<FormatError>,
     pub(crate) is_new: bool,
-    /// Nothing is told to others, and nothing is written afterwards; the devices are overlays.
-    pub(crate) read_only: bool,
-    pub(crate) memory_budget: u64,
-    pub(crate) replacement: ReplacementKind,
-    pub(crate) hold: ReadMode,
-    #[cfg(feature = "tiers")]
-    pub(crate) tiers: polder_pool::TierConfig,
-    pub(crate) registry: Registry,
-    pub(crate) prefault: bool,
-    pub(crate) durability: Durability,
-    pub(crate) always_double_write: bool,
     pub(crate) directory: Option<Hold>,
-    /// Whether the list of resident pages is loaded and saved.
-    pub(crate) warm_restart: bool,
-    /// Whether accesses are sampled.
-    pub(crate) miss_ratios: bool,
-    /// Where other processes may ask for figures.
-    pub(crate) live: Option<PathBuf>,
-    pub(crate) progress: Option<RecoveryProgress>,
 }
 
 /// A store that is ready to be used, but for its threads.
@@ -68,6 +48,11 @@ pub(crate) struct Opened<T: Translation> {
 }
 
 impl Opening {
+    /// Whether nothing is told to others, and nothing is written afterwards.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.options.mode == OpenMode::ReadOnly
+    }
+
     fn log_options(&self) -> LogOptions {
         let chosen = self.superblock.log_limit == 0;
         let limit = match self.superblock.log_limit {
@@ -77,7 +62,7 @@ impl Opening {
         LogOptions {
             limit,
             chosen,
-            always_double_write: self.always_double_write,
+            always_double_write: self.options.always_double_write,
             buffer_bytes: LogOptions::buffer_for(self.memory_budget, self.superblock.page_size),
             group_bytes: self.memory_budget / BATCH_PART,
         }
@@ -88,7 +73,7 @@ impl Opening {
         let config = PoolConfig {
             memory_budget: self.memory_budget - self.log_options().buffer_bytes,
             page_size: superblock.page_size,
-            prefault: self.prefault,
+            prefault: self.options.prefault,
             seed: ChecksumSeed::new(superblock.store_id),
             file: FileState {
                 space_directory: superblock.space_directory,
@@ -96,15 +81,15 @@ impl Opening {
                 file_pages: superblock.file_pages,
             },
             journal: Some(Arc::clone(log) as _),
-            replacement: self.replacement,
-            read_mode: self.hold,
-            miss_ratios: if self.miss_ratios { Sampling::On } else { Sampling::Off },
+            replacement: self.options.replacement,
+            read_mode: self.options.read_mode,
+            miss_ratios: if self.options.miss_ratios { Sampling::On } else { Sampling::Off },
             #[cfg(feature = "tiers")]
-            tiers: self.tiers.clone(),
+            tiers: self.options.tiers.clone(),
             #[cfg(not(feature = "tiers"))]
             tiers: Default::default(),
         };
-        let kinds = self.registry.kinds();
+        let kinds = self.options.registry.kinds();
         let opened = Pool::open(Box::new(DataDevice::new(log)), &config, &kinds);
         opened.map_err(|error| match error {
             #[cfg(feature = "tiers")]
@@ -124,11 +109,11 @@ impl Opening {
     }
 
     fn log_error(&self, error: polder_log::LogError) -> OpenError {
-        OpenError::Log { path: self.path.clone(), source: error.into() }
+        OpenError::Log { path: self.options.path.clone(), source: error.into() }
     }
 
     fn io<'a>(&'a self, what: &'static str) -> impl Fn(io::Error) -> OpenError + 'a {
-        move |source| OpenError::Io { what, path: self.path.clone(), source }
+        move |source| OpenError::Io { what, path: self.options.path.clone(), source }
     }
 
     pub(crate) fn open<T: Translation>(self) -> Result<Opened<T>, OpenError> {
@@ -165,7 +150,7 @@ impl Opening {
         // R1: the log's header, and those of its segments.
         let file = LogFile::open(Arc::clone(&self.log), self.superblock.store_id);
         let file = file.map_err(|error| self.log_error(error))?;
-        let report = self.progress.take();
+        let report = self.options.progress.take();
         let tell = |done: u64, total: u64| {
             if let Some(report) = &report {
                 (report.0)(done, total);
@@ -204,7 +189,7 @@ impl Opening {
         //     skipped until one brings its full-page image, or it turns out that the page is free.
         //     Suspects that are left are damage: an error.
         //     (Or they belong to a structure that is not registered.)
-        if self.registry.has_others() {
+        if self.options.registry.has_others() {
             recover_catalogue(&again, &found, &pool, &mut recovered)
                 .map_err(|error| self.log_error(error))?;
             self.check_kinds(&pool)?;
@@ -220,7 +205,7 @@ impl Opening {
         // R10: a new incarnation into both superblocks; then the end-of-recovery record. (R9 comes
         //      behind it, when the store's threads run: `drop_orphans`.) One that only reads does
         //      neither: the next one finds what this one has found.
-        if !self.read_only {
+        if !self.is_read_only() {
             self.mark_open(&checkpointer)?;
             checkpointer.log.end_recovery(found.end).map_err(|error| self.log_error(error))?;
         }
@@ -232,8 +217,8 @@ impl Opening {
     fn check_kinds<T: Translation>(&self, pool: &Pool<T>) -> Result<(), OpenError> {
         for (name, record) in entries(&catalogue_of(pool)?)? {
             let Ok(SpaceRecord { lodger, .. }) = record else { continue };
-            if let Some((kind, registered)) = self.registry.clash(&lodger) {
-                let (path, structure) = (self.path.clone(), lodger.to_string());
+            if let Some((kind, registered)) = self.options.registry.clash(&lodger) {
+                let (path, structure) = (self.options.path.clone(), lodger.to_string());
                 let registered = registered.to_string();
                 return Err(OpenError::KindTaken { path, name, structure, kind, registered });
             }
@@ -251,8 +236,12 @@ impl Opening {
             }
             _ => None,
         })?;
-        let is_unknown = self.registry.find(&structure).is_none();
-        is_unknown.then(|| OpenError::Unregistered { path: self.path.clone(), name, structure })
+        let is_unknown = self.options.registry.find(&structure).is_none();
+        is_unknown.then(|| OpenError::Unregistered {
+            path: self.options.path.clone(),
+            name,
+            structure,
+        })
     }
 
     /// R10: from here on the file may hold less than what was written to the store.

@@ -126,32 +126,19 @@ impl Store {
         }
         let memory_budget = options.memory_budget.unwrap_or(superblock.default_budget);
         options.clone().page_size(found).memory_budget(memory_budget).validate()?;
-        let prefault = options.prefault;
+        let kind = options.translation;
         let opening = Opening {
-            path: path.clone(),
+            options,
+            memory_budget,
             data: Arc::clone(&data),
             log: Arc::clone(&log),
-            durability: options.durability,
-            always_double_write: options.always_double_write,
-            progress: options.progress,
             superblock,
             superblock_damage,
             is_new,
-            read_only,
-            memory_budget,
-            replacement: options.replacement,
-            hold: options.read_mode,
-            #[cfg(feature = "tiers")]
-            tiers: options.tiers,
-            registry: options.registry,
-            prefault,
-            warm_restart: options.warm_restart,
-            miss_ratios: options.miss_ratios,
             // If making the store fails the caller still holds it while what was made is removed.
-            live: (options.live_stats && !read_only && directory.is_some()).then(|| path.clone()),
             directory: directory.clone(),
         };
-        let engine = start(opening, options.translation);
+        let engine = start(opening, kind);
         let engine = engine.inspect_err(|_| {
             if is_new {
                 unmake(&*data, &*log);
