@@ -31,7 +31,7 @@
 //! | `hnsw/` | a proximity graph of several levels: [`HnswIndex`] |
 //! | `ivf/` | lists of vectors, each around a centroid: [`IvfIndex`] |
 //! | `vamana/` | a proximity graph on the device, steered by short codes in memory: [`VamanaIndex`] |
-//! | `node_id.rs` | where a vector lies |
+//! | `node_id.rs`, `room.rs` | where a vector lies, and where there is room for more |
 //! | `near.rs`, `visited.rs` | what a search of a graph keeps: nodes by distance, and which it has seen |
 //! | `best.rs`, `pages.rs` | what a search keeps that compares in any order, and goes through all pages |
 //! | `reads.rs` | looking at places of many pages at once |
@@ -64,6 +64,7 @@ mod probe;
 mod queries;
 mod random;
 mod reads;
+mod room;
 mod search;
 mod share;
 mod together;

@@ -84,3 +84,35 @@ impl fmt::Debug for NodeId {
         write!(f, "node {}{sign}{}", self.0 >> PAGE_SHIFT, self.slot())
     }
 }
+
+/// Whose a place is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Nobody's.
+    Free,
+    /// That of a vector that is found.
+    Live,
+    /// That of a vector that is being removed: searches go through it, and do not find it.
+    Leaving,
+}
+
+impl State {
+    /// As it lies in a page.
+    pub(crate) fn to_byte(self) -> u8 {
+        match self {
+            State::Free => 0,
+            State::Live => 1,
+            State::Leaving => 2,
+        }
+    }
+
+    /// The state that this byte of a page says.
+    #[inline(always)]
+    pub(crate) fn from_byte(byte: u8) -> State {
+        match byte {
+            1 => State::Live,
+            2 => State::Leaving,
+            _ => State::Free,
+        }
+    }
+}

@@ -4,7 +4,8 @@ use polder_format::{PageKind, header_at};
 use polder_pool::bytes::PageRef;
 
 use super::meta;
-use super::node::{NodePage, State};
+use super::node::NodePage;
+use crate::node_id::State;
 use crate::options::HnswOptions;
 
 /// The options of its index.

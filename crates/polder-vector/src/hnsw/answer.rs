@@ -4,9 +4,9 @@ use polder_pool::AccessHint;
 use polder_pool::bytes::PageRef;
 
 use super::look::By;
-use super::node::{NodeRef, State};
+use super::node::NodeRef;
 use crate::near::Near;
-use crate::node_id::NodeId;
+use crate::node_id::{NodeId, State};
 use crate::reads::Look;
 use crate::search::Found;
 

@@ -9,10 +9,11 @@ use polder_structure::levels::root;
 
 use super::HnswIndex;
 use super::meta;
-use super::node::{HIGHEST, NodePage, State};
+use super::node::{HIGHEST, NodePage};
 use crate::Report;
 use crate::error::VectorError;
-use crate::node_id::NodeId;
+use crate::node_id::{NodeId, State};
+use crate::room::{behind, check_chains};
 
 impl<T: Translation> HnswIndex<T> {
     /// Looks at all pages, while nobody writes: that they are what their kind demands, that nodes and
@@ -40,7 +41,7 @@ impl<T: Translation> HnswIndex<T> {
                 walk.note(number, if is_one { Ok(()) } else { Err("the index has no first page") });
                 walk.note(number, meta::options(page).map(drop));
                 entry = meta::entry(page);
-                chains.extend((0..=HIGHEST).map(|level| (level, meta::chain(page, level))));
+                chains.extend((0..=HIGHEST).map(|level| (level, meta::chain(level).first(page))));
                 return;
             }
             let nodes = NodePage::new(page);
@@ -54,7 +55,7 @@ impl<T: Translation> HnswIndex<T> {
                 return;
             }
             levels.insert(number, nodes.level());
-            chained.extend(nodes.chained().map(|next| (number, next)));
+            chained.extend(behind(page).map(|next| (number, next)));
             walk.report.levels = walk.report.levels.max(nodes.level());
             for slot in 0..nodes.slots() {
                 let node = nodes.node(layout, slot);
@@ -81,24 +82,8 @@ impl<T: Translation> HnswIndex<T> {
                 }
             }
             // HNSW-6
-            for (level, mut next) in chains {
-                while let Some(page) = next {
-                    let Some(behind) = chained.remove(&page) else {
-                        let what = format!("the chain of level {level} leads to {page:?} wrongly");
-                        walk.fault(root(), what);
-                        break;
-                    };
-                    let right = levels.get(&page) == Some(&level);
-                    walk.note(
-                        page,
-                        if right { Ok(()) } else { Err("the page is in a wrong chain") },
-                    );
-                    next = behind;
-                }
-            }
-            for page in chained.into_keys() {
-                walk.fault(page, "the page is in no chain, and says that it is");
-            }
+            let is_of = |page, level| levels.get(&page) == Some(&level);
+            check_chains(&chains, chained, is_of, |page, what| walk.fault(page, what));
             if let Some(entry) = entry {
                 let level = levels.get(&entry.node.page());
                 if level != Some(&entry.level) {

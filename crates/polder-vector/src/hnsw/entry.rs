@@ -6,8 +6,8 @@ use polder_structure::{Edit, edit};
 
 use super::HnswIndex;
 use super::meta::{self, Entry};
-use super::node::{NodePage, State};
-use crate::node_id::NodeId;
+use super::node::NodePage;
+use crate::node_id::{NodeId, State};
 use crate::pages::for_each_page;
 
 impl<T: Translation> HnswIndex<T> {

@@ -5,11 +5,11 @@ use polder_pool::{AccessHint, PoolError, Translation};
 
 use super::HnswIndex;
 use super::look::{Among, By};
-use super::node::{NodePage, NodeRef, State};
+use super::node::{NodePage, NodeRef};
 use crate::best::Best;
 use crate::element::VectorRef;
 use crate::error::VectorError;
-use crate::node_id::NodeId;
+use crate::node_id::{NodeId, State};
 use crate::pages::for_each_page;
 use crate::places::{Places, by_page};
 use crate::reads::Reads;

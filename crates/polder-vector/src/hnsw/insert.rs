@@ -17,10 +17,10 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use polder_format::{PageId, PageKind, PageNo};
-use polder_pool::{PoolError, Restart, Translation, lock};
+use polder_format::{PageKind, PageNo};
+use polder_pool::bytes::PageRef;
+use polder_pool::{PoolError, Restart, Translation};
 use polder_structure::levels::root;
-use polder_structure::page::broken;
 use polder_structure::{Edit, edit};
 
 use super::meta::{self, Entry};
@@ -31,10 +31,9 @@ use crate::element::VectorRef;
 use crate::error::VectorError;
 use crate::node_id::{MOST_PAGES, NodeId};
 use crate::random::mix;
+use crate::room::Room;
 use crate::vectors::Vector;
 
-/// Pages that one edit takes out of a chain: others may have filled them, as those of neighbours.
-const MOST_UNCHAINED: usize = 16;
 /// Pages of neighbours in which a new node looks for room.
 const NEIGHBOURS: usize = 4;
 
@@ -49,14 +48,6 @@ impl New<'_> {
     fn level(&self) -> u8 {
         (self.links.len() - 1) as u8
     }
-}
-
-/// A page in which there may be room.
-#[derive(Clone, Copy)]
-struct Room {
-    page: PageNo,
-    /// Whether this thread fills it, and not only finds room there. (Others may find room there.)
-    is_filled: bool,
 }
 
 /// What came of trying to make a node.
@@ -110,9 +101,7 @@ impl<T: Translation> HnswIndex<T> {
             // 3 and 4
             let mut room = self.neighbour_with_room(&new)?;
             let made = self.make_linked(&mut new, is_alone, &mut room);
-            if let Some(room) = room.filter(|room| room.is_filled) {
-                self.core.fill_later(level, room.page);
-            }
+            self.core.filling.put_back(meta::chain(level), room);
             let Some((node, linked)) = made? else { continue };
             // 5
             self.link_back(node, &new, &linked)?;
@@ -172,7 +161,7 @@ impl<T: Translation> HnswIndex<T> {
                     return Ok(Tried::Lost);
                 }
                 let place = match room {
-                    Some(room) => self.room_in(edit, room.page, level)?,
+                    Some(room) => self.room_in(edit, room.page(), level)?,
                     None => Some(self.room_in_new(edit, level)?),
                 };
                 let Some(node) = place else { return Ok(Tried::NoRoom) };
@@ -189,8 +178,7 @@ impl<T: Translation> HnswIndex<T> {
             })?;
             match tried {
                 Tried::Made(node, has_room) => {
-                    let is_filled = room.is_none_or(|room| room.is_filled);
-                    *room = has_room.then_some(Room { page: node.page(), is_filled });
+                    *room = has_room.then(|| Room::left(*room, node.page()));
                     return Ok(Some((node, plans.iter().map(Plan::node).collect())));
                 }
                 Tried::NoRoom => *room = self.page_to_fill(level)?,
@@ -238,46 +226,19 @@ impl<T: Translation> HnswIndex<T> {
                 nodes.level() == level && nodes.used() < nodes.slots()
             })?;
             if has_room == Some(true) {
-                return Ok(Some(Room { page: neighbour.page(), is_filled: false }));
+                return Ok(Some(Room::found(neighbour.page())));
             }
         }
         self.page_to_fill(level)
     }
 
-    /// A page that is being filled, or one of the chain. `None` if there must be a new one.
+    /// A page that is being filled, or one of the chain (`HNSW-6`). `None` if there must be a new one.
     fn page_to_fill(&self, level: u8) -> Result<Option<Room>, PoolError> {
-        let page = match self.core.take_filling(level) {
-            Some(page) => Some(page),
-            None => self.take_chained(level)?,
+        let has_room = |page: PageRef<'_>| {
+            let nodes = NodePage::new(page);
+            nodes.is_of(&self.core.layout).then(|| nodes.used() < nodes.slots())
         };
-        Ok(page.map(|page| Room { page, is_filled: true }))
-    }
-
-    /// Takes a page with free places out of the chain (`HNSW-6`).
-    fn take_chained(&self, level: u8) -> Result<Option<PageNo>, PoolError> {
-        edit(&self.space, |edit| {
-            let mut first = meta::chain(edit.page(root())?, level);
-            let mut found = None;
-            for _ in 0..MOST_UNCHAINED {
-                let Some(page) = first else { break };
-                let nodes = NodePage::new(edit.page(page)?);
-                if !nodes.is_of(&self.core.layout) {
-                    let what = "the chain of pages with room leads to a page without nodes";
-                    return Err(edit.fail(broken(PageId::new(self.space.id(), page), what)));
-                }
-                first = nodes.chained().flatten();
-                let has_room = nodes.used() < nodes.slots();
-                NodePageMut::new(edit.page_mut(page)?).set_chained(None);
-                if has_room {
-                    found = Some(page);
-                    break;
-                }
-            }
-            if meta::chain(edit.page(root())?, level) != first {
-                meta::set_chain(&mut edit.page_mut(root())?, level, first);
-            }
-            Ok(found)
-        })
+        self.core.filling.take(&self.space, meta::chain(level), has_room)
     }
 
     /// A free place of a page, if it has one.
@@ -355,17 +316,5 @@ impl Core {
             level += 1;
         }
         level
-    }
-
-    /// A page of nodes of this level that this thread is to fill.
-    fn take_filling(&self, level: u8) -> Option<PageNo> {
-        let mut filling = lock(&self.filling);
-        let at = filling.iter().position(|(of, _)| *of == level)?;
-        Some(filling.swap_remove(at).1)
-    }
-
-    /// A page that has room for more.
-    fn fill_later(&self, level: u8, page: PageNo) {
-        lock(&self.filling).push((level, page));
     }
 }

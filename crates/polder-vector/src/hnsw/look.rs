@@ -6,10 +6,10 @@ use polder_pool::AccessHint;
 use polder_pool::bytes::{PageRef, Run};
 
 use super::Core;
-use super::node::{NodePage, NodeRef, State};
+use super::node::{NodePage, NodeRef};
 use crate::best::{Best, Compared};
 use crate::near::{Near, Nearest};
-use crate::node_id::NodeId;
+use crate::node_id::{NodeId, State};
 use crate::reads::Look;
 use crate::vectors::Vector;
 

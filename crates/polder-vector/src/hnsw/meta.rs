@@ -7,13 +7,14 @@
 //! * `HNSW-4` The entry is a node; there is none while the index is empty. It is of a high level: of the
 //!   highest, until that is removed. No place becomes free whose node is the entry.
 
-use polder_format::{PAGE_HEADER_BYTES, PageNo};
+use polder_format::PAGE_HEADER_BYTES;
 use polder_pool::bytes::{PageMut, PageRef};
-use polder_structure::page::{ensure, page_no};
+use polder_structure::page::ensure;
 
 use crate::hnsw::node::HIGHEST;
 use crate::node_id::NodeId;
 use crate::options::HnswOptions;
+use crate::room::Chain;
 use crate::vectors::VectorShape;
 
 /// Fields of the page.
@@ -67,14 +68,9 @@ pub(crate) fn set_entry(page: &mut PageMut<'_>, entry: Option<Entry>) {
     page.set_u64(at::ENTRY, entry.map_or(0, bits));
 }
 
-/// The first page of a level's chain.
-pub(crate) fn chain(page: PageRef<'_>, level: u8) -> Option<PageNo> {
-    page_no(page, at::CHAINS + 8 * usize::from(level.min(HIGHEST)))
-}
-
-pub(crate) fn set_chain(page: &mut PageMut<'_>, level: u8, first: Option<PageNo>) {
-    let at = at::CHAINS + 8 * usize::from(level.min(HIGHEST));
-    page.set_u64(at, first.map_or(0, PageNo::get));
+/// The chain of a level.
+pub(crate) fn chain(level: u8) -> Chain {
+    Chain { first_at: at::CHAINS + 8 * usize::from(level.min(HIGHEST)) }
 }
 
 /// Makes the page of an empty index.

@@ -92,7 +92,7 @@ use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
-use polder_format::{PageId, PageKind, PageNo, header_at};
+use polder_format::{PageId, PageKind, header_at};
 use polder_pool::bytes::PageRef;
 use polder_pool::{AccessHint, KindOps, PoolError, Space, Translation};
 use polder_structure::create_root;
@@ -102,10 +102,11 @@ use polder_structure::page::broken;
 use crate::element::{VectorBuf, VectorRef};
 use crate::error::VectorError;
 use crate::index::{FoundIter, VectorIndex};
-use crate::node_id::NodeId;
+use crate::node_id::{NodeId, State};
 use crate::options::{HnswOptions, IndexOptions};
 use crate::pages::is_own;
 use crate::queries::Queries;
+use crate::room::Filling;
 use crate::search::{Answer, Search};
 use crate::vectors::{Distances, Vector};
 pub(crate) use alone::{told_by, vectors_in, verify_nodes};
@@ -154,9 +155,7 @@ pub(crate) struct Core {
     pub(crate) options: HnswOptions,
     pub(crate) layout: Layout,
     pub(crate) distances: Distances,
-    /// Pages of nodes with room that no thread fills at the moment, each with its level. In memory
-    /// alone: what is forgotten is found by `insert.rs` beside neighbours.
-    pub(crate) filling: Mutex<Vec<(u8, PageNo)>>,
+    pub(crate) filling: Filling,
     /// What searches with a filter estimate by. Held for as long as a pointer is copied.
     pub(crate) sample: Mutex<Option<Kept>>,
     /// How many vectors were inserted and removed by these handles.
@@ -229,7 +228,7 @@ impl<T: Translation> HnswIndex<T> {
             return Ok(None);
         }
         let vector = self.read_node(node, |_, found| {
-            (found.state() == node::State::Live && found.label() == label)
+            (found.state() == State::Live && found.label() == label)
                 .then(|| found.copy(&self.core.layout))
         })?;
         let kind = self.core.options.shape.element;

@@ -24,12 +24,12 @@
 //! * `HNSW-6` A page in which a place became free is in the chain of its level, which the index's first
 //!   page begins, once, until somebody takes it from there to fill it.
 
-use polder_format::{PAGE_HEADER_BYTES, PageKind, PageNo, PageSize, header_at};
+use polder_format::{PAGE_HEADER_BYTES, PageKind, PageSize, header_at};
 use polder_pool::bytes::{PageMut, PageRef, Run};
 use polder_structure::page::ensure;
 
 use crate::error::VectorError;
-use crate::node_id::{MOST_SLOTS, NodeId};
+use crate::node_id::{MOST_SLOTS, NodeId, State};
 use crate::options::HnswOptions;
 use crate::vectors::{Vector, VectorShape};
 
@@ -52,9 +52,6 @@ mod at {
     pub(super) const METRIC: usize = PAGE_HEADER_BYTES + 14;
     /// These four and a zero, as one number of 8 bytes: the same in all pages of an index.
     pub(super) const FORM: usize = VECTOR_BYTES;
-    /// The next page of the chain, 8 bytes: its number, and one; the page itself is in none if this is 0,
-    /// and the last one if it is 1.
-    pub(super) const NEXT: usize = PAGE_HEADER_BYTES + 16;
     /// How many of the nearest nodes an insert keeps in sight, 4 bytes.
     pub(super) const WIDTH: usize = PAGE_HEADER_BYTES + 24;
     /// The first node.
@@ -80,27 +77,6 @@ const LEAST_LINKS: usize = 2;
 pub(super) const MOST_LINKS: usize = 100;
 /// Nodes that an insert keeps in sight, at most.
 const MOST_WIDTH: usize = 1 << 16;
-
-/// Whether a place is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
-    /// By nobody.
-    Free,
-    /// By a node that is found.
-    Live,
-    /// By a node that is being removed: searches go through it, and do not find it.
-    Leaving,
-}
-
-impl State {
-    fn to_byte(self) -> u8 {
-        match self {
-            State::Free => 0,
-            State::Live => 1,
-            State::Leaving => 2,
-        }
-    }
-}
 
 /// Where in pages of an index everything lies.
 #[derive(Debug, Clone, Copy)]
@@ -288,12 +264,6 @@ impl<'a> NodePage<'a> {
         self.page.u16(at::USED).into()
     }
 
-    /// Whether it is in a chain, and the page behind it there.
-    pub(crate) fn chained(self) -> Option<Option<PageNo>> {
-        let next = self.page.u64(at::NEXT).checked_sub(1)?;
-        Some(PageNo::new(next).filter(|next| next.get() > 0))
-    }
-
     /// How many there can be.
     pub(crate) fn slots(self) -> usize {
         let stride = (self.page.u32(at::STRIDE) as usize).max(1);
@@ -403,11 +373,7 @@ impl<'a> NodeRef<'a> {
 
     #[inline(always)]
     pub(crate) fn state(self) -> State {
-        match self.page.u8(self.at + self.tail + STATE) {
-            1 => State::Live,
-            2 => State::Leaving,
-            _ => State::Free,
-        }
+        State::from_byte(self.page.u8(self.at + self.tail + STATE))
     }
 
     /// The links of a level. Those that lead nowhere are left out.
@@ -495,12 +461,6 @@ impl<'a> NodePageMut<'a> {
 
     fn view(&self) -> NodePage<'_> {
         NodePage::new(self.page.as_ref())
-    }
-
-    /// The page is in a chain before `next`; or in none.
-    pub(crate) fn set_chained(&mut self, chained: Option<Option<PageNo>>) {
-        let next = |next: Option<PageNo>| next.map_or(0, PageNo::get) + 1;
-        self.page.set_u64(at::NEXT, chained.map_or(0, next));
     }
 
     /// Makes a place free.

@@ -3,8 +3,7 @@
 use polder_pool::{PoolError, Translation};
 
 use super::HnswIndex;
-use super::node::State;
-use crate::node_id::NodeId;
+use crate::node_id::{NodeId, State};
 use crate::vectors::Vector;
 
 /// How often a search begins again that has come to a node that is leaving.

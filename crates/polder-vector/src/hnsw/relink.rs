@@ -17,11 +17,11 @@ use polder_pool::bytes::PageRef;
 use polder_pool::{AccessHint, PoolError, Restart, Translation};
 use polder_structure::{Edit, edit};
 
-use super::node::{NodePage, NodeRef, State};
+use super::node::{NodePage, NodeRef};
 use super::ways::{Set, Ways};
 use super::{Core, HnswIndex};
 use crate::near::Near;
-use crate::node_id::NodeId;
+use crate::node_id::{NodeId, State};
 use crate::reads::{Look, Reads};
 use crate::vectors::Vector;
 

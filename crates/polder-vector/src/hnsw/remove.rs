@@ -23,10 +23,10 @@ use polder_structure::levels::root;
 
 use super::HnswIndex;
 use super::meta;
-use super::node::{NodePage, NodePageMut, State};
+use super::node::{NodePage, NodePageMut};
 use super::relink::Wish;
 use crate::error::VectorError;
-use crate::node_id::NodeId;
+use crate::node_id::{NodeId, State};
 use crate::vectors::Vector;
 
 /// What came of freeing a place.
@@ -118,7 +118,7 @@ impl<T: Translation> HnswIndex<T> {
                 return Ok(Freed::ByOthers);
             }
             let links = found.all_links(layout, nodes.level());
-            let (level, is_chained) = (nodes.level(), nodes.chained().is_some());
+            let level = nodes.level();
             if links != leaving.links {
                 return Ok(Freed::NotYet(links));
             }
@@ -126,11 +126,7 @@ impl<T: Translation> HnswIndex<T> {
             let entry = meta::entry(edit.page(root())?);
             debug_assert!(entry.is_none_or(|entry| entry.node != node), "HNSW-4");
             NodePageMut::new(edit.page_mut(node.page())?).remove(layout, node.slot());
-            if !is_chained {
-                let first = meta::chain(edit.page(root())?, level);
-                NodePageMut::new(edit.page_mut(node.page())?).set_chained(Some(first));
-                meta::set_chain(&mut edit.page_mut(root())?, level, Some(node.page()));
-            }
+            meta::chain(level).put(edit, node.page())?;
             Ok(Freed::Now)
         })
     }

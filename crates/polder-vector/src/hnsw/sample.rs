@@ -8,8 +8,8 @@ use polder_format::PageNo;
 use polder_pool::{AccessHint, PoolError, Translation, lock};
 
 use super::HnswIndex;
-use super::node::{NodeRef, State};
-use crate::node_id::NodeId;
+use super::node::NodeRef;
+use crate::node_id::{NodeId, State};
 use crate::pages::for_each_of;
 use crate::random::{Numbers, mix};
 

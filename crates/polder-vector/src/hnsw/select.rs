@@ -6,11 +6,10 @@
 use polder_pool::bytes::Run;
 use polder_pool::{PoolError, Translation};
 
-use super::node::State;
 use super::{Core, HnswIndex};
 use crate::metric::Metric;
 use crate::near::Near;
-use crate::node_id::NodeId;
+use crate::node_id::{NodeId, State};
 use crate::padded::Copies;
 use crate::vectors::{Distances, Vector};
 

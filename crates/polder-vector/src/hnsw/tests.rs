@@ -6,11 +6,12 @@ use polder_structure::edit;
 use polder_structure::page::copy_of;
 use polder_testkit::pools;
 
-use super::node::{NodePageMut, State};
+use super::node::NodePageMut;
 use super::relink::Wish;
 use super::*;
 use crate::element::ElementKind;
 use crate::metric::Metric;
+use crate::node_id::State;
 use crate::vectors::VectorShape;
 
 /// An index of so many vectors, which lie in a plane, and their nodes.

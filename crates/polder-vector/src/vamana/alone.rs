@@ -4,8 +4,9 @@ use polder_format::{PageKind, header_at};
 use polder_pool::bytes::PageRef;
 
 use super::layout::Kind;
-use super::slots::{SlotPage, State};
+use super::slots::SlotPage;
 use super::{mean, meta};
+use crate::node_id::State;
 use crate::options::VamanaOptions;
 use crate::vectors::Vector;
 

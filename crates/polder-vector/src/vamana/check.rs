@@ -13,11 +13,12 @@ use super::VamanaIndex;
 use super::layout::{Kind, Layout};
 use super::meta;
 use super::node::List;
-use super::slots::{SlotPage, State};
+use super::slots::SlotPage;
 use crate::Report;
 use crate::error::VectorError;
-use crate::node_id::NodeId;
+use crate::node_id::{NodeId, State};
 use crate::options::VamanaOptions;
+use crate::room::{behind, check_chains};
 
 /// A place as it was seen: the partner, the label and the state.
 type Place = (Option<NodeId>, u64, State);
@@ -100,7 +101,8 @@ impl Seen {
         ensure(is_same, "the first page has changed since the index was opened")?;
         self.entry = meta::entry(page).map(|entry| entry.id);
         self.newest = meta::newest(page);
-        self.chains = Kind::ALL.iter().map(|kind| (*kind, meta::chain(page, *kind))).collect();
+        self.chains =
+            Kind::ALL.iter().map(|kind| (*kind, meta::chain(*kind).first(page))).collect();
         self.seeds = meta::seeds(page).collect();
         self.code_pages = meta::code_pages(page);
         Ok(())
@@ -117,7 +119,7 @@ impl Seen {
         let kind = kind.ok_or("this is no page of a vector index with codes")?;
         slots.verify(kind)?;
         self.kinds.insert(number, kind);
-        self.chained.extend(slots.chained().map(|next| (number, next)));
+        self.chained.extend(behind(page).map(|next| (number, next)));
         if kind == Kind::Codes {
             self.before.insert(number, slots.before());
         }
@@ -168,17 +170,9 @@ impl Seen {
         }
         self.compare_tree(faults);
         // VAMANA-3
-        for (kind, mut next) in std::mem::take(&mut self.chains) {
-            while let Some(page) = next {
-                let behind = self.chained.remove(&page);
-                if self.kinds.get(&page) != Some(&kind) || behind.is_none() {
-                    faults.push((page, "the page is in a chain wrongly"));
-                }
-                next = behind.flatten();
-            }
-        }
-        let lost = self.chained.keys().map(|page| (*page, "the page is in no chain, and says so"));
-        faults.extend(lost);
+        let is_of = |page, kind| self.kinds.get(&page) == Some(&kind);
+        let chained = std::mem::take(&mut self.chained);
+        check_chains(&self.chains, chained, is_of, |page, what| faults.push((page, what)));
         // VAMANA-4
         let is_seed = |page: &PageNo| self.kinds.get(page) == Some(&Kind::Codes);
         if !self.seeds.iter().all(is_seed) {

@@ -24,13 +24,13 @@ use super::link::{AT_ONCE, MOST_PLANS, Plan, Wish};
 use super::meta::{self, Entry};
 use super::node::List;
 use super::prune::Candidate;
-use super::room::Room;
-use super::slots::{SlotPageMut, State};
+use super::slots::SlotPageMut;
 use super::walk::{About, Expanded, Sought};
 use crate::element::VectorRef;
 use crate::error::VectorError;
 use crate::near::order_of;
-use crate::node_id::NodeId;
+use crate::node_id::{NodeId, State};
+use crate::room::Room;
 use crate::vectors::Vector;
 
 /// Tries in which all lists of one edit must be what they were; behind them that of the parent alone.
@@ -102,7 +102,7 @@ impl<T: Translation> VamanaIndex<T> {
             // 3 and 4
             let made = self.make(&new, &mut rooms);
             for kind in Kind::ALL {
-                self.fill_later(kind, rooms[kind as usize]);
+                self.core.filling.put_back(meta::chain(kind), rooms[kind as usize]);
             }
             // 5
             if let Some((id, linked)) = made? {

@@ -12,10 +12,10 @@ use super::code::Code;
 use super::layout::Kind;
 use super::node::List;
 use super::prune::Candidate;
-use super::slots::{SlotPage, State};
+use super::slots::SlotPage;
 use super::walk::Sought;
 use crate::near::order_of;
-use crate::node_id::NodeId;
+use crate::node_id::{NodeId, State};
 use crate::vectors::Vector;
 
 /// Lists that one edit writes: with its pages it stays far below what an edit may have.

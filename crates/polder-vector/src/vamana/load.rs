@@ -42,14 +42,14 @@ use super::layout::Kind;
 use super::meta::{self, Entry};
 use super::node::List;
 use super::prune::Candidate;
-use super::room::Room;
-use super::slots::{SlotPage, SlotPageMut, State};
+use super::slots::{SlotPage, SlotPageMut};
 use super::{Core, VamanaIndex};
 use crate::element::VectorBuf;
 use crate::error::VectorError;
 use crate::index::{Bulk, Change, Loading, made};
 use crate::near::order_of;
-use crate::node_id::NodeId;
+use crate::node_id::{NodeId, State};
+use crate::room::Room;
 use crate::share::share;
 use crate::vectors::Vector;
 
@@ -157,7 +157,7 @@ impl<T: Translation> VamanaIndex<T> {
         let mut end = End { last: lock(&self.core.last_placed).take(), codes: None };
         let placed = self.place_all(&run, &mut end, bulk);
         *lock(&self.core.last_placed) = end.last;
-        self.fill_later(Kind::Codes, end.codes.map(Room::filled));
+        self.core.filling.put_back(meta::chain(Kind::Codes), end.codes.map(Room::filled));
         match placed {
             Err(VectorError::Stopped) => Ok(false),
             placed => placed,
@@ -206,7 +206,10 @@ impl<T: Translation> VamanaIndex<T> {
             }
         }
         // The last page may have room.
-        self.fill_later(Kind::Nodes, end.last.map(|[_, node]| Room::filled(node.page())));
+        self.core.filling.put_back(
+            meta::chain(Kind::Nodes),
+            end.last.map(|[_, node]| Room::filled(node.page())),
+        );
         Ok(true)
     }
 

@@ -35,6 +35,7 @@ use super::layout::{CENTRE, Kind, linking_at, meta_bytes};
 use crate::node_id::NodeId;
 use crate::options::VamanaOptions;
 use crate::random::mix;
+use crate::room::Chain;
 use crate::vectors::VectorShape;
 
 /// Fields of the page.
@@ -170,13 +171,9 @@ pub(super) fn set_linked(page: &mut PageMut<'_>, dimensions: usize, linked: Link
     page.set_u32(at + 4, linked.parts);
 }
 
-/// The first page of the chain of a kind.
-pub(super) fn chain(page: PageRef<'_>, kind: Kind) -> Option<PageNo> {
-    page_no(page, at::CHAINS + 8 * kind as usize)
-}
-
-pub(super) fn set_chain(page: &mut PageMut<'_>, kind: Kind, first: Option<PageNo>) {
-    page.set_u64(at::CHAINS + 8 * kind as usize, first.map_or(0, PageNo::get));
+/// The chain of a kind.
+pub(super) fn chain(kind: Kind) -> Chain {
+    Chain { first_at: at::CHAINS + 8 * kind as usize }
 }
 
 /// The page of codes that was made last.

@@ -121,10 +121,11 @@ use polder_structure::page::broken;
 use crate::element::{VectorBuf, VectorRef};
 use crate::error::VectorError;
 use crate::index::{Bulk, FoundIter, VectorIndex};
-use crate::node_id::NodeId;
+use crate::node_id::{NodeId, State};
 use crate::options::{IndexOptions, VamanaOptions};
 use crate::pages::is_own;
 use crate::queries::Queries;
+use crate::room::Filling;
 use crate::search::{Answer, Search};
 use crate::vectors::{Distances, Vector};
 use crate::widening;
@@ -132,7 +133,7 @@ pub(crate) use alone::{told_by, vectors_in};
 use code::Coder;
 use layout::{Kind, Layout};
 use meta::{Centre, Entry};
-use slots::{Slot, SlotPage, State};
+use slots::{Slot, SlotPage};
 
 /// The kinds of pages of such an index.
 pub const KINDS: [KindOps; 3] = [
@@ -180,9 +181,7 @@ struct Core {
     layout: Layout,
     distances: Distances,
     coder: Coder,
-    /// Pages with room that no thread fills at the moment. In memory alone: what is forgotten is found by
-    /// `room.rs` beside neighbours.
-    filling: Mutex<Vec<(Kind, PageNo)>>,
+    filling: Filling,
     /// Entry and node of the vector that a run has placed last, behind which the next run goes on. In memory
     /// alone: without it the root is what it goes on behind (`load.rs`).
     last_placed: Mutex<Option<[NodeId; 2]>>,

@@ -7,8 +7,8 @@ use polder_structure::page::broken;
 
 use super::VamanaIndex;
 use super::layout::Kind;
-use super::slots::{Slot, SlotPage, State};
-use crate::node_id::NodeId;
+use super::slots::{Slot, SlotPage};
+use crate::node_id::{NodeId, State};
 
 impl<T: Translation> VamanaIndex<T> {
     /// The node of an entry that is leaving, and has this label.

@@ -6,11 +6,11 @@ use polder_pool::{AccessHint, PoolError, Translation};
 use super::code::{Code, CodeQuery};
 use super::layout::Kind;
 use super::look::{AtSlot, LookAtSlot};
-use super::slots::{Slot, State};
+use super::slots::Slot;
 use super::{Core, VamanaIndex};
 use crate::metric::Metric;
 use crate::near::order_of;
-use crate::node_id::NodeId;
+use crate::node_id::{NodeId, State};
 use crate::reads::Reads;
 use crate::vectors::Vector;
 

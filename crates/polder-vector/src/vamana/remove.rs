@@ -28,10 +28,10 @@ use super::layout::Kind;
 use super::link::Wish;
 use super::meta::{self, Entry};
 use super::node::List;
-use super::slots::{Slot, SlotPage, SlotPageMut, State};
+use super::slots::{Slot, SlotPage, SlotPageMut};
 use super::walk::About;
 use crate::error::VectorError;
-use crate::node_id::NodeId;
+use crate::node_id::{NodeId, State};
 use crate::vectors::Vector;
 
 /// How far a removal has come.

@@ -8,12 +8,11 @@ use polder_structure::levels::root;
 
 use super::VamanaIndex;
 use super::filtered::Limit;
-use super::slots::State;
 use super::walk::{About, Expanded, Halt, Sought, Walk};
 use crate::best::Best;
 use crate::element::VectorRef;
 use crate::error::VectorError;
-use crate::node_id::NodeId;
+use crate::node_id::{NodeId, State};
 use crate::queries::Queries;
 use crate::reads::{Awaited, Reads};
 use crate::search::{Answer, Found, Search};

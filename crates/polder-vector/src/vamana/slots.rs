@@ -24,7 +24,7 @@ use polder_pool::bytes::{PageMut, PageRef};
 use polder_structure::page::{ensure, page_no};
 
 use super::layout::{Kind, Layout, PLACES};
-use crate::node_id::NodeId;
+use crate::node_id::{NodeId, State};
 use crate::options::VamanaOptions;
 use crate::vectors::VectorShape;
 
@@ -36,9 +36,6 @@ mod at {
     /// How many of the nearest an insert keeps in sight, 4 bytes.
     pub(super) const WIDTH: usize = PAGE_HEADER_BYTES + 8;
     pub(super) const USED: usize = PAGE_HEADER_BYTES + 12;
-    /// The next page of the chain: its number, and one; the page itself is in none if this is 0, and the
-    /// last one if it is 1.
-    pub(super) const NEXT: usize = PAGE_HEADER_BYTES + 16;
     /// The page of codes that was made before this one, 0 if there is none.
     pub(super) const BEFORE: usize = PAGE_HEADER_BYTES + 24;
     pub(super) const PLACES: usize = super::PLACES;
@@ -46,17 +43,6 @@ mod at {
 
 const STATE_SHIFT: u32 = 40;
 const LABEL: usize = 8;
-
-/// Whose place it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
-    /// Nobody's.
-    Free,
-    /// That of a vector that is found.
-    Live,
-    /// That of a vector that is being removed: searches go through it, and do not find it.
-    Leaving,
-}
 
 impl Layout {
     /// Where in its page a place begins.
@@ -86,12 +72,6 @@ impl<'a> SlotPage<'a> {
 
     pub(super) fn used(self) -> usize {
         self.page.u16(at::USED).into()
-    }
-
-    /// Whether it is in a chain, and the page behind it there.
-    pub(super) fn chained(self) -> Option<Option<PageNo>> {
-        let next = self.page.u64(at::NEXT).checked_sub(1)?;
-        Some(PageNo::new(next).filter(|next| next.get() > 0))
     }
 
     /// The page of codes that was made before this one.
@@ -173,11 +153,7 @@ pub(super) struct Slot<'a> {
 impl Slot<'_> {
     #[inline(always)]
     pub(super) fn state(self) -> State {
-        match (self.page.u64(self.at) >> STATE_SHIFT) as u8 {
-            1 => State::Live,
-            2 => State::Leaving,
-            _ => State::Free,
-        }
+        State::from_byte((self.page.u64(self.at) >> STATE_SHIFT) as u8)
     }
 
     /// The other place of the same vector: of an entry its node, of a node its entry.
@@ -248,19 +224,9 @@ impl<'a> SlotPageMut<'a> {
     }
 
     pub(super) fn set_state(&mut self, layout: &Layout, kind: Kind, slot: usize, state: State) {
-        let state = match state {
-            State::Free => 0,
-            State::Live => 1,
-            State::Leaving => 2,
-        };
+        let state = u64::from(state.to_byte());
         let at = self.at(layout, kind, slot);
         let partner = self.page.as_ref().u64(at) & ((1 << STATE_SHIFT) - 1);
         self.page.set_u64(at, partner | state << STATE_SHIFT);
-    }
-
-    /// The page is in a chain before `next`; or in none.
-    pub(super) fn set_chained(&mut self, chained: Option<Option<PageNo>>) {
-        let next = |next: Option<PageNo>| next.map_or(0, PageNo::get) + 1;
-        self.page.set_u64(at::NEXT, chained.map_or(0, next));
     }
 }
