@@ -17,6 +17,7 @@ use crate::hnsw::{self, HnswIndex};
 use crate::index::VectorIndex;
 use crate::ivf::{self, IvfIndex};
 use crate::options::{HnswOptions, IndexOptions, IvfOptions, VamanaOptions};
+use crate::pages::read_page;
 use crate::vamana::{self, VamanaIndex};
 
 /// The structure that a store hosts: vectors, each with a label, and those nearest to any vector, in
@@ -197,12 +198,7 @@ impl Structure for VectorStructure {
 
 /// What the first page of an index is.
 fn kind_of_first<T: Translation>(space: &Space<T>) -> Result<PageKind, PoolError> {
-    space.run(AccessHint::Normal, |attempt| {
-        let page = space.page(attempt, root())?;
-        let kind = PageKind(page.page().u8(header_at::KIND));
-        page.validate()?;
-        Ok(kind)
-    })
+    read_page(space, AccessHint::Normal, root(), |page| PageKind(page.u8(header_at::KIND)))
 }
 
 /// Looks at an index that is not opened because of its first page, whose fault is in the report; and at

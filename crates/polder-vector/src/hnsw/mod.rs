@@ -92,7 +92,7 @@ use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
-use polder_format::{PageId, PageKind, header_at};
+use polder_format::{PageKind, header_at};
 use polder_pool::bytes::PageRef;
 use polder_pool::{AccessHint, KindOps, PoolError, Space, Translation};
 use polder_structure::create_root;
@@ -104,7 +104,7 @@ use crate::error::VectorError;
 use crate::index::{FoundIter, VectorIndex};
 use crate::node_id::{NodeId, State};
 use crate::options::{HnswOptions, IndexOptions};
-use crate::pages::is_own;
+use crate::pages::{is_own, read_first_page, read_page};
 use crate::queries::Queries;
 use crate::room::Filling;
 use crate::search::{Answer, Search};
@@ -197,14 +197,8 @@ impl<T: Translation> HnswIndex<T> {
     /// # Errors
     /// Those of loading its first page; [`PoolError::Broken`] if that is none of such an index.
     pub fn open(space: Space<T>) -> Result<HnswIndex<T>, VectorError> {
-        let read = space.run(AccessHint::Normal, |attempt| {
-            let page = space.page(attempt, root())?;
-            let is_one = page.page().u8(header_at::KIND) == PageKind::HNSW_META.0;
-            let options = meta::options(page.page());
-            page.validate()?;
-            Ok(if is_one { options } else { Err("the space has no vector index") })
-        })?;
-        let options = read.map_err(|what| broken(PageId::new(space.id(), root()), what))?;
+        let none = "the space has no vector index";
+        let options = read_first_page(&space, PageKind::HNSW_META, none, meta::options)?;
         let core = Arc::new(Core::new(&options, &space)?);
         Ok(HnswIndex { space, core })
     }
@@ -240,22 +234,14 @@ impl<T: Translation> HnswIndex<T> {
         if !is_own(&self.space, node.page())? {
             return Ok(false);
         }
-        self.space.run(AccessHint::Normal, |attempt| {
-            let page = self.space.page(attempt, node.page())?;
-            let is_one = NodePage::new(page.page()).is_of(&self.core.layout);
-            page.validate()?;
-            Ok(is_one)
+        read_page(&self.space, AccessHint::Normal, node.page(), |page| {
+            NodePage::new(page).is_of(&self.core.layout)
         })
     }
 
     /// Where searches begin.
     pub(crate) fn entry(&self) -> Result<Option<Entry>, PoolError> {
-        self.space.run(AccessHint::Normal, |attempt| {
-            let page = self.space.page(attempt, root())?;
-            let entry = meta::entry(page.page());
-            page.validate()?;
-            Ok(entry)
-        })
+        read_page(&self.space, AccessHint::Normal, root(), meta::entry)
     }
 
     /// What `read` makes of a node, for which it may wait. `None` if the page has no such place.

@@ -106,10 +106,9 @@ pub(crate) mod train;
 use std::fmt;
 use std::sync::Arc;
 
-use polder_format::{PageId, PageKind, PageNo, PageSize, header_at};
+use polder_format::{PageKind, PageNo, PageSize, header_at};
 use polder_pool::{AccessHint, KindOps, Space, Translation};
 use polder_structure::levels::root;
-use polder_structure::page::broken;
 use polder_structure::{create_root, edit};
 
 use crate::element::{VectorBuf, VectorRef};
@@ -117,6 +116,7 @@ use crate::error::VectorError;
 use crate::index::{FoundIter, VectorIndex};
 use crate::node_id::NodeId;
 use crate::options::{IndexOptions, IvfOptions};
+use crate::pages::{read_first_page, read_page};
 use crate::search::{Answer, Search};
 use crate::widening;
 pub(crate) use alone::{Centroids, is_made, options_in, vectors_in};
@@ -219,21 +219,12 @@ impl IvfOptions {
 impl Core {
     /// What the first page of an index says. The pages of the centroids are found later.
     fn read<T: Translation>(space: &Space<T>) -> Result<Core, VectorError> {
-        let read = space.run(AccessHint::Normal, |attempt| {
-            let page = space.page(attempt, root())?;
-            let is_one = page.page().u8(header_at::KIND) == PageKind::IVF_META.0;
-            let options = meta::options(page.page());
-            let centroids = meta::centroids(page.page());
-            page.validate()?;
-            Ok(match is_one {
-                true => options.map(|options| (options, centroids)),
-                false => Err("the space has no vector index of lists"),
-            })
+        let none = "the space has no vector index of lists";
+        let (options, centroids) = read_first_page(space, PageKind::IVF_META, none, |page| {
+            // IVF-4
+            let centroids = meta::centroids(page).ok_or("the index was not made to its end");
+            Ok((meta::options(page)?, centroids?))
         })?;
-        let broken = |what| broken(PageId::new(space.id(), root()), what);
-        let (options, centroids) = read.map_err(broken)?;
-        // IVF-4
-        let centroids = centroids.ok_or_else(|| broken("the index was not made to its end"))?;
         let layouts = Layouts::new(&options, space.page_size())?;
         Ok(Core { options, layouts, centroids, centroid_pages: Vec::new() })
     }
@@ -352,13 +343,10 @@ impl<T: Translation> IvfIndex<T> {
             return Ok(None);
         }
         let layout = &self.core.layouts.vectors;
-        let vector = self.space.run(AccessHint::Normal, |attempt| {
-            let page = self.space.page(attempt, node.page())?;
-            let entries = EntriesPage::new(page.page());
+        let vector = read_page(&self.space, AccessHint::Normal, node.page(), |page| {
+            let entries = EntriesPage::new(page);
             let is_it = list::has(entries, layout, node, label);
-            let vector = is_it.then(|| entries.copy(layout, node.slot()));
-            page.validate()?;
-            Ok(vector)
+            is_it.then(|| entries.copy(layout, node.slot()))
         })?;
         let kind = self.core.options.shape.element;
         Ok(vector.map(|vector| vector.to_buf(kind)))

@@ -20,7 +20,7 @@ use crate::element::VectorRef;
 use crate::error::VectorError;
 use crate::near::order_of;
 use crate::node_id::NodeId;
-use crate::pages::{for_each_of, for_each_page};
+use crate::pages::{for_each_of, for_each_page, read_page};
 use crate::places::by_page;
 use crate::search::{Answer, Search};
 use crate::vectors::Vector;
@@ -134,11 +134,8 @@ impl<T: Translation> IvfIndex<T> {
 
     /// Whether a page is one with vectors, and none of centroids or of a directory.
     fn has_vectors(&self, number: PageNo) -> Result<bool, PoolError> {
-        self.space.run(AccessHint::Scan, |attempt| {
-            let page = self.space.page(attempt, number)?;
-            let has = EntriesPage::new(page.page()).is_of(&self.core.layouts.vectors);
-            page.validate()?;
-            Ok(has)
+        read_page(&self.space, AccessHint::Scan, number, |page| {
+            EntriesPage::new(page).is_of(&self.core.layouts.vectors)
         })
     }
 

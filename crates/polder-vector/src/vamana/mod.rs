@@ -111,7 +111,7 @@ mod walk;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use polder_format::{PageId, PageKind, PageNo, header_at};
+use polder_format::{PageKind, PageNo, header_at};
 use polder_pool::bytes::PageRef;
 use polder_pool::{AccessHint, KindOps, PoolError, Space, Translation};
 use polder_structure::create_root;
@@ -123,7 +123,7 @@ use crate::error::VectorError;
 use crate::index::{Bulk, FoundIter, VectorIndex};
 use crate::node_id::{NodeId, State};
 use crate::options::{IndexOptions, VamanaOptions};
-use crate::pages::is_own;
+use crate::pages::{is_own, read_first_page, read_page};
 use crate::queries::Queries;
 use crate::room::Filling;
 use crate::search::{Answer, Search};
@@ -244,16 +244,12 @@ impl<T: Translation> VamanaIndex<T> {
     /// # Errors
     /// Those of loading its first page; [`PoolError::Broken`] if that is none of such an index.
     pub fn open(space: Space<T>) -> Result<VamanaIndex<T>, VectorError> {
-        let read = space.run(AccessHint::Normal, |attempt| {
-            let page = space.page(attempt, root())?;
-            let is_one = page.page().u8(header_at::KIND) == PageKind::VAMANA_META.0;
-            let options = meta::options(page.page())
-                .map(|options| (options, meta::centre(page.page(), options.shape.dimensions)));
-            page.validate()?;
-            Ok(if is_one { options } else { Err("the space has no vector index with codes") })
-        })?;
-        let broken = |what| broken(PageId::new(space.id(), root()), what);
-        let (options, centre) = read.map_err(broken)?;
+        let none = "the space has no vector index with codes";
+        let read = |page: PageRef<'_>| {
+            let options = meta::options(page)?;
+            Ok((options, meta::centre(page, options.shape.dimensions)))
+        };
+        let (options, centre) = read_first_page(&space, PageKind::VAMANA_META, none, read)?;
         let layout = options.layout(space.page_size())?;
         let core = Arc::new(Core::new(&options, layout, &centre));
         Ok(VamanaIndex { space, core })
@@ -290,15 +286,12 @@ impl<T: Translation> VamanaIndex<T> {
         if entry.is_above() || !is_own(&self.space, entry.page())? {
             return Ok(None);
         }
-        self.space.run(AccessHint::Normal, |attempt| {
-            let page = self.space.page(attempt, entry.page())?;
-            let (slots, layout) = (SlotPage::new(page.page()), &self.core.layout);
+        read_page(&self.space, AccessHint::Normal, entry.page(), |page| {
+            let (slots, layout) = (SlotPage::new(page), &self.core.layout);
             let is_one = slots.is_of(layout, Kind::Codes);
             let slot = slots.slot(layout, Kind::Codes, entry.slot()).filter(|_| is_one);
             let slot = slot.filter(|slot| slot.state() != State::Free && slot.label() == label);
-            let node = slot.and_then(Slot::partner);
-            page.validate()?;
-            Ok(node)
+            slot.and_then(Slot::partner)
         })
     }
 
@@ -312,25 +305,17 @@ impl<T: Translation> VamanaIndex<T> {
 
     /// The count of groups (`VAMANA-8`).
     fn groups(&self) -> Result<u32, PoolError> {
-        let mut groups = 0;
-        self.beginning(|page| groups = meta::groups(page))?;
-        Ok(groups)
+        self.read_meta(meta::groups)
     }
 
     /// Where searches begin.
     fn entry(&self) -> Result<Option<Entry>, PoolError> {
-        self.beginning(|_| {})
+        self.read_meta(meta::entry)
     }
 
-    /// The same, and what `read` makes of the first page.
-    fn beginning(&self, mut read: impl FnMut(PageRef<'_>)) -> Result<Option<Entry>, PoolError> {
-        self.space.run(AccessHint::Normal, |attempt| {
-            let page = self.space.page(attempt, root())?;
-            let entry = meta::entry(page.page());
-            read(page.page());
-            page.validate()?;
-            Ok(entry)
-        })
+    /// What `read` makes of the first page.
+    fn read_meta<R>(&self, read: impl FnMut(PageRef<'_>) -> R) -> Result<R, PoolError> {
+        read_page(&self.space, AccessHint::Normal, root(), read)
     }
 
     /// What `read` makes of a place, for which it may wait. `None` if the page has no such place.

@@ -197,8 +197,7 @@ impl<T: Translation> VamanaIndex<T> {
         let mut work = Work { threads, most, rounds, done: 0, all, change, progress };
         // VAMANA-9
         let (dimensions, of) = (self.core.options.shape.dimensions, parts.number(groups, all));
-        let mut linked = Linked::default();
-        self.beginning(|page| linked = meta::linked(page, dimensions))?;
+        let linked = self.read_meta(|page| meta::linked(page, dimensions))?;
         let done = if linked.of == of { linked.parts } else { 0 };
         for (part, of_part) in (0_u32..).zip(of_parts) {
             if part < done {

@@ -13,6 +13,7 @@ use super::layout::Kind;
 use super::meta;
 use super::slots::{SlotPage, SlotPageMut};
 use crate::node_id::{MOST_PAGES, NodeId};
+use crate::pages::read_page;
 use crate::room::Room;
 
 /// Near vectors in whose pages there may be room.
@@ -32,13 +33,9 @@ impl<T: Translation> VamanaIndex<T> {
                 continue;
             }
             looked_at[at] = Some(page);
-            let has_room = self.space.run(kind.hint(), |attempt| {
-                let read = self.space.page(attempt, page)?;
-                let slots = SlotPage::new(read.page());
-                let layout = &self.core.layout;
-                let has_room = slots.is_of(layout, kind) && slots.used() < layout.slots(kind);
-                read.validate()?;
-                Ok(has_room)
+            let has_room = read_page(&self.space, kind.hint(), page, |page| {
+                let (slots, layout) = (SlotPage::new(page), &self.core.layout);
+                slots.is_of(layout, kind) && slots.used() < layout.slots(kind)
             })?;
             if has_room {
                 return Ok(Some(Room::found(page)));

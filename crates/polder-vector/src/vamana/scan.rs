@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use polder_format::{PageId, PageNo};
 use polder_pool::{AccessHint, PoolError, Translation, lock};
-use polder_structure::levels::root;
 use polder_structure::page::broken;
 
 use super::layout::Kind;
@@ -20,7 +19,7 @@ use crate::element::VectorRef;
 use crate::error::VectorError;
 use crate::near::order_of;
 use crate::node_id::{NodeId, State};
-use crate::pages::{for_each_of, for_each_page};
+use crate::pages::{for_each_of, for_each_page, read_page};
 use crate::places::{Places, by_page};
 use crate::reads::Reads;
 use crate::search::{Answer, Search};
@@ -188,21 +187,13 @@ impl<T: Translation> VamanaIndex<T> {
     /// All pages of codes, the oldest first (`VAMANA-4`).
     pub(super) fn code_pages(&self) -> Result<Arc<Vec<PageNo>>, PoolError> {
         let known = Arc::clone(&lock(&self.core.code_pages));
-        let mut next = self.space.run(AccessHint::Normal, |attempt| {
-            let page = self.space.page(attempt, root())?;
-            let newest = meta::newest(page.page());
-            page.validate()?;
-            Ok(newest)
-        })?;
+        let mut next = self.read_meta(meta::newest)?;
         let (mut new, most) = (Vec::new(), self.space.pages_in_use()?);
         while let Some(number) = next.filter(|number| known.last() != Some(number)) {
             new.push(number);
-            let before = self.space.run(AccessHint::Normal, |attempt| {
-                let page = self.space.page(attempt, number)?;
-                let slots = SlotPage::new(page.page());
-                let before = slots.is_of(&self.core.layout, Kind::Codes).then(|| slots.before());
-                page.validate()?;
-                Ok(before)
+            let before = read_page(&self.space, AccessHint::Normal, number, |page| {
+                let slots = SlotPage::new(page);
+                slots.is_of(&self.core.layout, Kind::Codes).then(|| slots.before())
             })?;
             let before = before.filter(|_| new.len() as u64 <= most);
             let what = "the list of pages of codes leads somewhere else";

@@ -199,7 +199,7 @@ impl<T: Translation> VamanaIndex<T> {
 
     /// Where searches begin; this may wait for the first page.
     pub(super) fn where_to_begin(&self, entries: &mut Vec<NodeId>) -> Result<(), PoolError> {
-        self.beginning(|page| self.core.where_to_begin(page, entries)).map(drop)
+        self.read_meta(|page| self.core.where_to_begin(page, entries))
     }
 
     /// The nodes that are read when as many of the nearest are kept in sight as for an insert,
