@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
-use crate::failure::note;
+use crate::failure::{Failure, note};
 use crate::interrupt::Interrupt;
 use crate::units::count;
 
@@ -54,6 +54,12 @@ impl Progress {
         self.0.set_position(position);
     }
 
+    /// So much is done. Gives whether the work is to go on.
+    pub fn goes_on(&self, position: u64, stop: &Interrupt) -> bool {
+        self.at(position);
+        !stop.requested()
+    }
+
     /// So much there is in all.
     pub fn of(&self, total: u64) {
         self.0.set_length(total);
@@ -98,9 +104,17 @@ impl Phases<'_> {
         let shown =
             shown.unwrap_or_else(|| (label.to_owned(), Progress::new(label, unit, Some(all))));
         shown.1.of(all);
-        shown.1.at(done);
+        let goes_on = shown.1.goes_on(done, self.stop);
         self.shown = Some(shown);
-        !self.stop.requested()
+        goes_on
+    }
+
+    /// The work has ended, and its last bar goes.
+    ///
+    /// # Errors
+    /// If it was stopped.
+    pub fn end(self) -> Result<(), Failure> {
+        self.stop.check()
     }
 }
 

@@ -40,8 +40,7 @@ pub fn run(context: &Context, args: &CheckArgs) -> Result<(), Failure> {
 fn look(context: &Context, store: &Store) -> Result<CheckReport, Failure> {
     let mut shown = Phases::new(&context.stop);
     let report = store.check(&mut |done, all| shown.at("checking", PAGES, done, all));
-    drop(shown);
-    context.stop.check()?;
+    shown.end()?;
     Ok(report?)
 }
 
@@ -55,8 +54,7 @@ fn look_deep(context: &Context, store: &Store) -> Result<DeepReport, Failure> {
         };
         shown.at(label, unit, done, all)
     });
-    drop(shown);
-    context.stop.check()?;
+    shown.end()?;
     Ok(report?)
 }
 

@@ -6,7 +6,6 @@ use super::Context;
 use crate::args::StoreArgs;
 use crate::failure::Failure;
 use crate::opening::with_store;
-use crate::output;
 use crate::units::bytes;
 
 pub fn run(context: &Context, args: &StoreArgs) -> Result<(), Failure> {
@@ -14,9 +13,6 @@ pub fn run(context: &Context, args: &StoreArgs) -> Result<(), Failure> {
         store.checkpoint()?;
         Ok((store.recovery().log_bytes, store.stats().log_replay_bytes))
     })?;
-    if context.json {
-        output::print_json(&json!({ "recovered_bytes": recovered, "log_replay_bytes": left }))
-    } else {
-        output::print(&format!("all is in place; a recovery would read {}", bytes(left)))
-    }
+    let value = json!({ "recovered_bytes": recovered, "log_replay_bytes": left });
+    context.print(&value, &format!("all is in place; a recovery would read {}", bytes(left)))
 }

@@ -7,7 +7,6 @@ use super::Context;
 use crate::args::CreateArgs;
 use crate::failure::Failure;
 use crate::opening::opened;
-use crate::output;
 use crate::units::bytes;
 
 pub fn run(context: &Context, args: &CreateArgs) -> Result<(), Failure> {
@@ -24,15 +23,12 @@ pub fn run(context: &Context, args: &CreateArgs) -> Result<(), Failure> {
     }
     let log_limit = opened(options, |store| Ok(store.stats().log_limit_bytes))?;
     let dir = args.dir.display();
-    if context.json {
-        output::print_json(&json!({
-            "created": dir.to_string(),
-            "memory_budget_bytes": budget,
-            "log_limit_bytes": log_limit,
-            "page_size_bytes": page_size,
-        }))
-    } else {
-        let (page, budget) = (bytes(page_size.into()), bytes(budget));
-        output::print(&format!("created {dir}: pages of {page}, a memory budget of {budget}"))
-    }
+    let value = json!({
+        "created": dir.to_string(),
+        "memory_budget_bytes": budget,
+        "log_limit_bytes": log_limit,
+        "page_size_bytes": page_size,
+    });
+    let (page, budget) = (bytes(page_size.into()), bytes(budget));
+    context.print(&value, &format!("created {dir}: pages of {page}, a memory budget of {budget}"))
 }

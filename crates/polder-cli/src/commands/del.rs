@@ -6,7 +6,6 @@ use super::{Context, no_such_key};
 use crate::args::DelArgs;
 use crate::failure::Failure;
 use crate::opening::with_store_to_write_once;
-use crate::output;
 use crate::text;
 
 pub fn run(context: &Context, args: &DelArgs) -> Result<(), Failure> {
@@ -17,9 +16,5 @@ pub fn run(context: &Context, args: &DelArgs) -> Result<(), Failure> {
     if !removed {
         return Err(no_such_key(&args.table, &key));
     }
-    if context.json {
-        output::print_json(&json!({ "key": text::json(&key), "removed": true }))
-    } else {
-        Ok(())
-    }
+    context.print_for_programs(&json!({ "key": text::json(&key), "removed": true }))
 }

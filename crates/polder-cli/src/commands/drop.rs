@@ -8,7 +8,6 @@ use super::shrink::shrink;
 use crate::args::{DropArgs, StoreArgs};
 use crate::failure::{Failure, note, sentence};
 use crate::opening::with_store;
-use crate::output;
 use crate::units::bytes;
 
 pub fn run(context: &Context, args: &DropArgs) -> Result<(), Failure> {
@@ -38,11 +37,8 @@ pub fn drop_from(
             shorter => shorter,
         }
     })?;
-    if context.json {
-        output::print_json(&json!({ "dropped": name, "file_shorter_bytes": shorter }))
-    } else {
-        output::print(&format!("dropped {name}; the file is {} shorter", bytes(shorter)))
-    }
+    let value = json!({ "dropped": name, "file_shorter_bytes": shorter });
+    context.print(&value, &format!("dropped {name}; the file is {} shorter", bytes(shorter)))
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@ use crate::args::ExportArgs;
 use crate::exchange::{Tally, Writer};
 use crate::failure::{Failure, note};
 use crate::opening::with_store_to_read;
-use crate::output;
 use crate::progress::{Progress, Unit};
 use crate::units::{duration, plural};
 
@@ -40,19 +39,17 @@ pub fn run(context: &Context, args: &ExportArgs) -> Result<(), Failure> {
     }
     let (file, time) = (args.file.display(), begun.elapsed());
     if is_standard_output(&args.file) {
-        Ok(())
-    } else if context.json {
-        output::print_json(&json!({
-            "file": file.to_string(),
-            "tables": tables,
-            "entries": entries,
-            "seconds": time.as_secs_f64(),
-        }))
-    } else {
-        let entries = plural(entries, "entry", "entries");
-        let tables = plural(tables, "table", "tables");
-        output::print(&format!("{entries} of {tables} in {file}; {}", duration(time)))
+        return Ok(());
     }
+    let value = json!({
+        "file": file.to_string(),
+        "tables": tables,
+        "entries": entries,
+        "seconds": time.as_secs_f64(),
+    });
+    let (entries, tables) =
+        (plural(entries, "entry", "entries"), plural(tables, "table", "tables"));
+    context.print(&value, &format!("{entries} of {tables} in {file}; {}", duration(time)))
 }
 
 /// All tables but those of collections, which are of no use without the vectors, and keep a new collection

@@ -1,6 +1,5 @@
 //! The statistics of a store, for people.
 
-use polder::TableStats;
 use serde_json::Value;
 
 use super::tables;
@@ -70,8 +69,9 @@ pub fn page(figures: &Value) -> String {
     row("  to find pages", format!("{} now", bytes(overhead)));
     row("  huge pages", format!("{} of the frames", bytes(number("huge_page_bytes"))));
     row("translation", text("translation"));
-    let tables = tables_of(figures);
-    let entries = count(tables.iter().map(|table| table.entries).sum());
+    let tables = tables::of(figures);
+    let entries = tables.iter().filter_map(|table| table["entries"].as_u64()).sum();
+    let entries = count(entries);
     row("entries", format!("{entries} in {}", plural(tables.len() as u64, "table", "tables")));
     if is_live {
         usage(&number, &mut row);
@@ -80,7 +80,7 @@ pub fn page(figures: &Value) -> String {
     let mut lines = columns.lines();
     if !tables.is_empty() {
         lines.push(String::new());
-        lines.extend(tables::lines(&tables, number("page_size_bytes") as u32));
+        lines.extend(tables::lines(figures));
     }
     lines.join("\n")
 }
@@ -159,15 +159,4 @@ fn usage(number: &dyn Fn(&str) -> u64, row: &mut dyn FnMut(&str, String)) {
         let stops = plural(number("log_stops"), "wait", "waits");
         row("", format!("{stops} of changes, because the log was full"));
     }
-}
-
-fn tables_of(figures: &Value) -> Vec<TableStats> {
-    let table = |of: &Value| {
-        let mut table = TableStats::default();
-        table.name = of["name"].as_str().unwrap_or("").to_owned();
-        table.entries = of["entries"].as_u64().unwrap_or(0);
-        table.pages = of["pages"].as_u64().unwrap_or(0);
-        table
-    };
-    figures["tables"].as_array().into_iter().flatten().map(table).collect()
 }

@@ -1,8 +1,11 @@
 //! One file a command.
 
+use serde_json::Value;
+
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::output;
 use crate::text;
 
 mod check;
@@ -36,6 +39,21 @@ pub struct Context {
     pub json: bool,
     /// Whether to end early.
     pub stop: Interrupt,
+}
+
+impl Context {
+    /// Prints what came of the command: a value for programs, or a line (or several) for people.
+    pub fn print(&self, value: &Value, text: &str) -> Result<(), Failure> {
+        match self.json {
+            true => output::print_json(value),
+            false => output::print(text),
+        }
+    }
+
+    /// The same where there is nothing that people need to know.
+    pub fn print_for_programs(&self, value: &Value) -> Result<(), Failure> {
+        if self.json { output::print_json(value) } else { Ok(()) }
+    }
 }
 
 /// Does what was typed.

@@ -7,7 +7,6 @@ use super::Context;
 use crate::args::PutArgs;
 use crate::failure::Failure;
 use crate::opening::with_store_to_write_once;
-use crate::output;
 use crate::text;
 
 pub fn run(context: &Context, args: &PutArgs) -> Result<(), Failure> {
@@ -23,9 +22,5 @@ pub fn run(context: &Context, args: &PutArgs) -> Result<(), Failure> {
         }
         Ok(inserted?)
     })?;
-    if context.json {
-        output::print_json(&json!({ "key": text::json(&key), "new": new }))
-    } else {
-        Ok(())
-    }
+    context.print_for_programs(&json!({ "key": text::json(&key), "new": new }))
 }

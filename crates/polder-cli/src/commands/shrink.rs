@@ -7,7 +7,6 @@ use super::Context;
 use crate::args::StoreArgs;
 use crate::failure::Failure;
 use crate::opening::with_store;
-use crate::output;
 use crate::progress::{Phases, Unit};
 use crate::units::bytes;
 
@@ -16,11 +15,9 @@ pub fn run(context: &Context, args: &StoreArgs) -> Result<(), Failure> {
         let shorter = shrink(context, store)?;
         Ok((shorter, store.stats().pool.file_bytes))
     })?;
-    if context.json {
-        output::print_json(&json!({ "file_shorter_bytes": shorter, "file_bytes": file }))
-    } else {
-        output::print(&format!("the file is {} shorter, and has {}", bytes(shorter), bytes(file)))
-    }
+    let value = json!({ "file_shorter_bytes": shorter, "file_bytes": file });
+    let text = format!("the file is {} shorter, and has {}", bytes(shorter), bytes(file));
+    context.print(&value, &text)
 }
 
 /// Makes the file shorter, and gives by how many bytes. Stopped by Ctrl-C the store is as small as it
@@ -38,7 +35,6 @@ pub fn shrink(context: &Context, store: &Store) -> Result<u64, Failure> {
         let (done, all) = (at.done_pages, at.all_pages);
         shown.at(&format!("{what}{of}"), Unit::Things("pages"), done, all)
     });
-    drop(shown);
-    context.stop.check()?;
+    shown.end()?;
     Ok(shorter?)
 }

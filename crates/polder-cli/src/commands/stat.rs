@@ -9,11 +9,10 @@ use polder::{OpenError, Store};
 use serde_json::{Value, json};
 
 use super::figures::page;
-use super::{Context, live, tables};
+use super::{Context, live};
 use crate::args::StatArgs;
 use crate::failure::Failure;
 use crate::opening::with_store_to_read;
-use crate::output;
 
 pub fn run(context: &Context, args: &StatArgs) -> Result<(), Failure> {
     if args.live || args.mrc {
@@ -23,13 +22,13 @@ pub fn run(context: &Context, args: &StatArgs) -> Result<(), Failure> {
         Failure::Open(source @ OpenError::Locked { .. }) => Failure::Held { source },
         failure => failure,
     })?;
-    output::print(&if context.json { figures.to_string() } else { page(&figures) })
+    context.print(&figures, &page(&figures))
 }
 
-/// All figures of a store that is open here.
-fn figures(store: &Store) -> Result<Value, Failure> {
-    // Of tables that are open, and so of all.
-    tables::all(store)?;
+/// All figures of a store that is open here, and of all of its tables.
+pub fn figures(store: &Store) -> Result<Value, Failure> {
+    // Figures pass over one that cannot be opened.
+    store.tables()?.iter().try_for_each(|name| store.table(name).map(drop))?;
     let mut figures: Value = serde_json::from_str(&store.stats_json())
         .map_err(|error| Failure::io("cannot understand the statistics")(error.into()))?;
     figures["path"] = json!(store.path().display().to_string());

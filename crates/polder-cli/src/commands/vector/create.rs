@@ -13,7 +13,6 @@ use super::{Context, elements, index};
 use crate::args::{Index, VectorCreateArgs};
 use crate::failure::Failure;
 use crate::opening::with_store_to_write;
-use crate::output;
 use crate::progress::{Progress, Unit};
 use crate::vectors::Rows;
 
@@ -27,21 +26,17 @@ pub fn run(context: &Context, args: &VectorCreateArgs) -> Result<(), Failure> {
         Ok(store.create_collection(name, new.clone()).map(drop)?)
     })?;
     let VectorShape { element, dimensions, metric } = new.options().shape();
-    if context.json {
-        let mut made = json!({
-            "created": name,
-            "element": element.to_string(),
-            "dimensions": dimensions,
-            "metric": metric.to_string(),
-        });
-        for (what, value) in index::fields(new.options()) {
-            made[what] = value;
-        }
-        return output::print_json(&made);
+    let mut made = json!({
+        "created": name,
+        "element": element.to_string(),
+        "dimensions": dimensions,
+        "metric": metric.to_string(),
+    });
+    for (what, value) in index::fields(new.options()) {
+        made[what] = value;
     }
-    output::print(&format!(
-        "created {name}: vectors of {dimensions} {element}, compared by {metric}"
-    ))
+    let text = format!("created {name}: vectors of {dimensions} {element}, compared by {metric}");
+    context.print(&made, &text)
 }
 
 fn new_index(context: &Context, args: &VectorCreateArgs) -> Result<NewIndex, Failure> {
@@ -127,10 +122,8 @@ fn trained(context: &Context, options: IvfOptions, mut rows: Rows) -> Result<New
         })
     });
     let shown = Progress::new("training", Unit::Things("hundredths"), Some(100));
-    let trained = NewIndex::trained(options, sample, &mut |done| {
-        shown.at((100.0 * done) as u64);
-        !context.stop.requested()
-    });
+    let progress = &mut |done| shown.goes_on((100.0 * done) as u64, &context.stop);
+    let trained = NewIndex::trained(options, sample, progress);
     if let Some(failed) = failed {
         return Err(failed);
     }

@@ -84,9 +84,8 @@ fn load(
         })
     };
     let outcome = collection.load(Counted { next, left }, threads, &mut |done| {
-        shown.at(done);
         // What cannot be read is told at once.
-        !context.stop.requested() && failed.borrow().is_none()
+        shown.goes_on(done, &context.stop) && failed.borrow().is_none()
     });
     match outcome {
         Ok(done) => loaded.passed_over = done.passed_over,

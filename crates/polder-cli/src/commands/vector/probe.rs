@@ -8,7 +8,7 @@ use super::{Context, queries, with_collection};
 use crate::args::VectorProbeArgs;
 use crate::bar::bar;
 use crate::failure::Failure;
-use crate::output::{self, Columns, Side};
+use crate::output::{Columns, Side};
 use crate::progress::{Progress, Unit};
 use crate::units::{count, per_second};
 
@@ -28,22 +28,15 @@ pub fn run(context: &Context, args: &VectorProbeArgs) -> Result<(), Failure> {
         let vectors: Vec<VectorRef<'_>> = queries.iter().map(VectorBuf::view).collect();
         let all = Some(queries.len() as u64);
         let shown = Progress::new("comparing with all", Unit::Things("queries"), all);
-        let progress = &mut |done| {
-            shown.at(done as u64);
-            !context.stop.requested()
-        };
+        let progress = &mut |done| shown.goes_on(done as u64, &context.stop);
         let count = args.look.count;
         let probed = collection.probe(&vectors, count, &args.widths, args.recall, progress)?;
         context.stop.check()?;
         Ok(probed.unwrap_or_default())
     })?;
-    match context.json {
-        true => output::print_json(&json!({
-            "widths": probed.iter().map(value).collect::<Vec<_>>(),
-            "enough": enough.as_ref().map(value),
-        })),
-        false => output::print(&page(args, &probed, enough.as_ref())),
-    }
+    let widths: Vec<Value> = probed.iter().map(value).collect();
+    let value = json!({ "widths": widths, "enough": enough.as_ref().map(value) });
+    context.print(&value, &page(args, &probed, enough.as_ref()))
 }
 
 fn value(probed: &Probed) -> Value {

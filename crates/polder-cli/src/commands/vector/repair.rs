@@ -52,10 +52,7 @@ pub fn run(context: &Context, args: &VectorRepairArgs) -> Result<(), Failure> {
 
 fn repair(context: &Context, collection: &Collection) -> Result<CollectionRepair, Failure> {
     let shown = Progress::new("comparing", Unit::Things("keys, rows and vectors"), None);
-    let repaired = collection.repair(&mut |done| {
-        shown.at(done);
-        !context.stop.requested()
-    })?;
+    let repaired = collection.repair(&mut |done| shown.goes_on(done, &context.stop))?;
     context.stop.check()?;
     Ok(repaired)
 }
@@ -64,9 +61,7 @@ fn repair(context: &Context, collection: &Collection) -> Result<CollectionRepair
 fn link(context: &Context, collection: &Collection) -> Result<(), Failure> {
     let all = collection.len();
     let shown = Progress::new("linking", Unit::Things("vectors"), Some(all));
-    collection.relink(cores(), &mut |share| {
-        shown.at((share * all as f64) as u64);
-        !context.stop.requested()
-    })?;
+    let done = |share| (share * all as f64) as u64;
+    collection.relink(cores(), &mut |share| shown.goes_on(done(share), &context.stop))?;
     context.stop.check()
 }
