@@ -95,8 +95,8 @@ impl Store {
         dispatch!(&self.engine, engine => stats(engine))
     }
 
-    /// The figures now, as a JSON object on a line: those of [`Stats`] and
-    /// [`PoolStats`] by the names of their fields; `version`, 1 as long as names keep their meaning; the id of the `process`, the
+    /// The figures now, as a JSON object on a line: those of [`Stats`] and [`PoolStats`] side by side, by the
+    /// names of their fields; `version`, 1 as long as names keep their meaning; the id of the `process`, the
     /// `translation`, whether the store is `read_only`, and what opening it had to do (`recovery`).
     pub fn stats_json(&self) -> String {
         dispatch!(&self.engine, engine => Arc::clone(engine).document())

@@ -1,11 +1,23 @@
-//! The statistics of a store, for people.
+//! The statistics of a store, and how people see them.
 
-use serde_json::Value;
+use polder::Store;
+use serde_json::{Value, json};
 
-use super::tables;
+use crate::failure::Failure;
 use crate::output::{Columns, Side};
 use crate::recovery::cut_short;
+use crate::text;
 use crate::units::{bytes, count, percent, plural};
+
+/// All figures of a store that is open here, and of all of its tables.
+pub fn of(store: &Store) -> Result<Value, Failure> {
+    // Figures pass over one that cannot be opened.
+    store.tables()?.iter().try_for_each(|name| store.table(name).map(drop))?;
+    let mut figures: Value = serde_json::from_str(&store.stats_json())
+        .map_err(|error| Failure::io("cannot understand the statistics")(error.into()))?;
+    figures["path"] = json!(store.path().display().to_string());
+    Ok(figures)
+}
 
 /// Figures for people.
 pub fn page(figures: &Value) -> String {
@@ -69,7 +81,7 @@ pub fn page(figures: &Value) -> String {
     row("  to find pages", format!("{} now", bytes(overhead)));
     row("  huge pages", format!("{} of the frames", bytes(number("huge_page_bytes"))));
     row("translation", text("translation"));
-    let tables = tables::of(figures);
+    let tables = tables(figures);
     let entries = tables.iter().filter_map(|table| table["entries"].as_u64()).sum();
     let entries = count(entries);
     row("entries", format!("{entries} in {}", plural(tables.len() as u64, "table", "tables")));
@@ -80,7 +92,7 @@ pub fn page(figures: &Value) -> String {
     let mut lines = columns.lines();
     if !tables.is_empty() {
         lines.push(String::new());
-        lines.extend(tables::lines(figures));
+        lines.extend(lines_of_tables(figures));
     }
     lines.join("\n")
 }
@@ -159,4 +171,23 @@ fn usage(number: &dyn Fn(&str) -> u64, row: &mut dyn FnMut(&str, String)) {
         let stops = plural(number("log_stops"), "wait", "waits");
         row("", format!("{stops} of changes, because the log was full"));
     }
+}
+
+/// The tables of the store whose figures these are.
+pub fn tables(figures: &Value) -> &[Value] {
+    figures["tables"].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The figures of each of them, for people.
+pub fn lines_of_tables(figures: &Value) -> Vec<String> {
+    let number = |of: &Value, name: &str| of[name].as_u64().unwrap_or(0);
+    let mut columns = Columns::new(&[Side::Left, Side::Right, Side::Right, Side::Right]);
+    columns.row(["table", "entries", "pages", "size"].map(String::from));
+    for table in tables(figures) {
+        let name = text::key(table["name"].as_str().unwrap_or("").as_bytes());
+        let [entries, pages] = ["entries", "pages"].map(|name| number(table, name));
+        let size = bytes(pages * number(figures, "page_size_bytes"));
+        columns.row([name, count(entries), count(pages), size]);
+    }
+    columns.lines()
 }

@@ -1,15 +1,13 @@
 //! `polder stat`: what a store holds and takes.
 //!
-//! What is printed is a document of the store's ([`Store::stats_json`]), be it open for this command
+//! What is printed is a document of the store's (`Store::stats_json`), be it open for this command
 //! or in another process (`--live`). Programs get all of it. People see what a store is; how it was
 //! used they see of one that is live, for here it would be only the moment it was open for this
 //! command.
 
-use polder::{OpenError, Store};
-use serde_json::{Value, json};
+use polder::OpenError;
 
-use super::figures::page;
-use super::{Context, live};
+use super::{Context, figures, live};
 use crate::args::StatArgs;
 use crate::failure::Failure;
 use crate::opening::with_store_to_read;
@@ -18,19 +16,10 @@ pub fn run(context: &Context, args: &StatArgs) -> Result<(), Failure> {
     if args.live || args.mrc {
         return live::run(context, args);
     }
-    let figures = with_store_to_read(&args.store, figures).map_err(|failure| match failure {
-        Failure::Open(source @ OpenError::Locked { .. }) => Failure::Held { source },
-        failure => failure,
-    })?;
-    context.print(&figures, &page(&figures))
-}
-
-/// All figures of a store that is open here, and of all of its tables.
-pub fn figures(store: &Store) -> Result<Value, Failure> {
-    // Figures pass over one that cannot be opened.
-    store.tables()?.iter().try_for_each(|name| store.table(name).map(drop))?;
-    let mut figures: Value = serde_json::from_str(&store.stats_json())
-        .map_err(|error| Failure::io("cannot understand the statistics")(error.into()))?;
-    figures["path"] = json!(store.path().display().to_string());
-    Ok(figures)
+    let figures =
+        with_store_to_read(&args.store, figures::of).map_err(|failure| match failure {
+            Failure::Open(source @ OpenError::Locked { .. }) => Failure::Held { source },
+            failure => failure,
+        })?;
+    context.print(&figures, &figures::page(&figures))
 }
