@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use polder_bench::engine::{Access, Engine, EngineError, EngineKind, Session};
+use polder_bench::engine::{Access, ChangeValue, Engine, EngineError, EngineKind, Session, Visit};
 use polder_bench::records::Key;
 use polder_bench::{Durability, SortedRecords};
 
@@ -37,7 +37,7 @@ pub(crate) const KINDS: [EngineKind; 2] = [
         is_bare: false,
         lends: false,
         durability,
-        create: |setup| match setup.value_size {
+        create: |setup| match setup.conditions.value_size {
             INLINE_BYTES => Ok(Box::new(Map::<[u8; INLINE_BYTES]>::new())),
             _ => Ok(Box::new(Map::<Box<[u8]>>::new())),
         },
@@ -47,7 +47,7 @@ pub(crate) const KINDS: [EngineKind; 2] = [
 fn durability(durability: Durability) -> Result<(), &'static str> {
     match durability {
         Durability::None => Ok(()),
-        Durability::Sync | Durability::Periodic(_) => Err("it is in memory alone"),
+        Durability::Sync | _ => Err("it is in memory alone"),
     }
 }
 
@@ -151,15 +151,11 @@ impl<V: Stored> Session for Reader<'_, V> {
         Err(read_only())
     }
 
-    fn modify(&mut self, _: &Key, _: &mut dyn FnMut(&mut [u8])) -> Result<bool, EngineError> {
+    fn modify(&mut self, _: &Key, _: &mut ChangeValue<'_>) -> Result<bool, EngineError> {
         Err(read_only())
     }
 
-    fn scan(
-        &mut self,
-        start: &Key,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<(), EngineError> {
+    fn scan(&mut self, start: &Key, visit: &mut Visit<'_>) -> Result<(), EngineError> {
         scan(&self.0, start, visit);
         Ok(())
     }
@@ -186,11 +182,7 @@ impl<V: Stored> Session for Mixed<'_, V> {
         Ok(())
     }
 
-    fn modify(
-        &mut self,
-        key: &Key,
-        change: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<bool, EngineError> {
+    fn modify(&mut self, key: &Key, change: &mut ChangeValue<'_>) -> Result<bool, EngineError> {
         Ok(match self.0.write().get_mut(key) {
             Some(value) => {
                 change(value.as_mut());
@@ -200,11 +192,7 @@ impl<V: Stored> Session for Mixed<'_, V> {
         })
     }
 
-    fn scan(
-        &mut self,
-        start: &Key,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<(), EngineError> {
+    fn scan(&mut self, start: &Key, visit: &mut Visit<'_>) -> Result<(), EngineError> {
         scan(&self.0.read(), start, visit);
         Ok(())
     }
@@ -240,20 +228,12 @@ impl<V: Stored> Session for Loader<'_, V> {
         Mixed(self.map).put_batch(entries)
     }
 
-    fn modify(
-        &mut self,
-        key: &Key,
-        change: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<bool, EngineError> {
+    fn modify(&mut self, key: &Key, change: &mut ChangeValue<'_>) -> Result<bool, EngineError> {
         self.finish()?;
         Mixed(self.map).modify(key, change)
     }
 
-    fn scan(
-        &mut self,
-        start: &Key,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<(), EngineError> {
+    fn scan(&mut self, start: &Key, visit: &mut Visit<'_>) -> Result<(), EngineError> {
         self.finish()?;
         Mixed(self.map).scan(start, visit)
     }

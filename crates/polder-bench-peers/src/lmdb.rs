@@ -18,7 +18,9 @@ use std::ops::Bound;
 
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, PutFlags, RoTxn, RwTxn, WithTls};
-use polder_bench::engine::{Access, Engine, EngineError, EngineKind, Session, Setup};
+use polder_bench::engine::{
+    Access, ChangeValue, Engine, EngineError, EngineKind, Session, Setup, Visit,
+};
 use polder_bench::records::Key;
 use polder_bench::{Durability, SortedRecords};
 
@@ -32,7 +34,7 @@ pub(crate) const KIND: EngineKind = EngineKind {
     lends: true,
     durability: |durability| match durability {
         Durability::Sync | Durability::None => Ok(()),
-        Durability::Periodic(_) => Err("LMDB syncs each commit or none"),
+        _ => Err("LMDB syncs each commit or none"),
     },
     create: |setup| Ok(Box::new(Lmdb::create(setup)?)),
 };
@@ -48,14 +50,12 @@ struct Lmdb {
 impl Lmdb {
     fn create(setup: &Setup<'_>) -> Result<Lmdb, EngineError> {
         // A multiple of any page size there is.
-        let map_bytes = (setup.data_bytes.saturating_mul(4) >> 30 << 30) + (5 << 30);
-        let mut flags = match setup.durability {
+        let map_bytes = (setup.conditions.data_bytes().saturating_mul(4) >> 30 << 30) + (5 << 30);
+        let mut flags = match setup.conditions.durability {
             Durability::Sync => EnvFlags::empty(),
-            Durability::Periodic(_) | Durability::None => {
-                EnvFlags::WRITE_MAP | EnvFlags::NO_SYNC | EnvFlags::NO_META_SYNC
-            }
+            _ => EnvFlags::WRITE_MAP | EnvFlags::NO_SYNC | EnvFlags::NO_META_SYNC,
         };
-        if setup.is_out_of_memory() {
+        if setup.conditions.is_out_of_memory() {
             flags |= EnvFlags::NO_READ_AHEAD;
         }
         let mut options = EnvOpenOptions::new();
@@ -157,15 +157,11 @@ impl Session for Reader<'_> {
         Err(read_only())
     }
 
-    fn modify(&mut self, _: &Key, _: &mut dyn FnMut(&mut [u8])) -> Result<bool, EngineError> {
+    fn modify(&mut self, _: &Key, _: &mut ChangeValue<'_>) -> Result<bool, EngineError> {
         Err(read_only())
     }
 
-    fn scan(
-        &mut self,
-        start: &Key,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<(), EngineError> {
+    fn scan(&mut self, start: &Key, visit: &mut Visit<'_>) -> Result<(), EngineError> {
         scan(self.lmdb, &self.txn, start, visit)
     }
 }
@@ -198,11 +194,7 @@ impl Session for Mixed<'_> {
         Ok(txn.commit()?)
     }
 
-    fn modify(
-        &mut self,
-        key: &Key,
-        change: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<bool, EngineError> {
+    fn modify(&mut self, key: &Key, change: &mut ChangeValue<'_>) -> Result<bool, EngineError> {
         let mut txn = self.0.env.write_txn()?;
         let mut value = match self.0.database.get(&txn, key)? {
             Some(value) => value.to_vec(),
@@ -214,11 +206,7 @@ impl Session for Mixed<'_> {
         Ok(true)
     }
 
-    fn scan(
-        &mut self,
-        start: &Key,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<(), EngineError> {
+    fn scan(&mut self, start: &Key, visit: &mut Visit<'_>) -> Result<(), EngineError> {
         let txn = self.0.env.read_txn()?;
         scan(self.0, &txn, start, visit)
     }
@@ -253,20 +241,12 @@ impl Session for Loader<'_> {
         Mixed(self.lmdb).put_batch(entries)
     }
 
-    fn modify(
-        &mut self,
-        key: &Key,
-        change: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<bool, EngineError> {
+    fn modify(&mut self, key: &Key, change: &mut ChangeValue<'_>) -> Result<bool, EngineError> {
         self.finish()?;
         Mixed(self.lmdb).modify(key, change)
     }
 
-    fn scan(
-        &mut self,
-        start: &Key,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<(), EngineError> {
+    fn scan(&mut self, start: &Key, visit: &mut Visit<'_>) -> Result<(), EngineError> {
         self.finish()?;
         Mixed(self.lmdb).scan(start, visit)
     }

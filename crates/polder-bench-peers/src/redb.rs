@@ -12,7 +12,9 @@
 //!   and does them together: of its latencies, only the tail shows the engine at work. There is
 //!   no bulk loader: a sorted load inserts in key order.
 
-use polder_bench::engine::{Access, Engine, EngineError, EngineKind, Session, Setup};
+use polder_bench::engine::{
+    Access, ChangeValue, Engine, EngineError, EngineKind, Session, Setup, Visit,
+};
 use polder_bench::records::Key;
 use polder_bench::{Durability, SortedRecords};
 use redb::{
@@ -29,7 +31,7 @@ pub(crate) const KIND: EngineKind = EngineKind {
     lends: false,
     durability: |durability| match durability {
         Durability::Sync | Durability::None => Ok(()),
-        Durability::Periodic(_) => Err("redb syncs each commit or none"),
+        _ => Err("redb syncs each commit or none"),
     },
     create: |setup| Ok(Box::new(Redb::create(setup)?)),
 };
@@ -46,11 +48,11 @@ struct Redb {
 impl Redb {
     fn create(setup: &Setup<'_>) -> Result<Redb, EngineError> {
         let database = Database::builder()
-            .set_cache_size(usize::try_from(setup.cache_bytes)?)
+            .set_cache_size(usize::try_from(setup.conditions.pool_bytes)?)
             .create(setup.dir.join("redb"))?;
-        let durability = match setup.durability {
+        let durability = match setup.conditions.durability {
             Durability::Sync => redb::Durability::Immediate,
-            Durability::Periodic(_) | Durability::None => redb::Durability::None,
+            _ => redb::Durability::None,
         };
         let redb = Redb { database, durability };
         // Readers need the table to be there.
@@ -147,15 +149,11 @@ impl Session for Reader {
         Err(read_only())
     }
 
-    fn modify(&mut self, _: &Key, _: &mut dyn FnMut(&mut [u8])) -> Result<bool, EngineError> {
+    fn modify(&mut self, _: &Key, _: &mut ChangeValue<'_>) -> Result<bool, EngineError> {
         Err(read_only())
     }
 
-    fn scan(
-        &mut self,
-        start: &Key,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<(), EngineError> {
+    fn scan(&mut self, start: &Key, visit: &mut Visit<'_>) -> Result<(), EngineError> {
         scan(&self.0, start, visit)
     }
 }
@@ -176,11 +174,7 @@ impl Session for Mixed<'_> {
         self.0.write(entries.iter().map(|(key, value)| (*key, value)))
     }
 
-    fn modify(
-        &mut self,
-        key: &Key,
-        change: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<bool, EngineError> {
+    fn modify(&mut self, key: &Key, change: &mut ChangeValue<'_>) -> Result<bool, EngineError> {
         let txn = self.0.begin()?;
         {
             let mut table = txn.open_table(TABLE)?;
@@ -195,11 +189,7 @@ impl Session for Mixed<'_> {
         Ok(true)
     }
 
-    fn scan(
-        &mut self,
-        start: &Key,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<(), EngineError> {
+    fn scan(&mut self, start: &Key, visit: &mut Visit<'_>) -> Result<(), EngineError> {
         scan(&self.0.reading()?, start, visit)
     }
 }
@@ -230,20 +220,12 @@ impl Session for Loader<'_> {
         Mixed(self.redb).put_batch(entries)
     }
 
-    fn modify(
-        &mut self,
-        key: &Key,
-        change: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<bool, EngineError> {
+    fn modify(&mut self, key: &Key, change: &mut ChangeValue<'_>) -> Result<bool, EngineError> {
         self.finish()?;
         Mixed(self.redb).modify(key, change)
     }
 
-    fn scan(
-        &mut self,
-        start: &Key,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<(), EngineError> {
+    fn scan(&mut self, start: &Key, visit: &mut Visit<'_>) -> Result<(), EngineError> {
         self.finish()?;
         Mixed(self.redb).scan(start, visit)
     }

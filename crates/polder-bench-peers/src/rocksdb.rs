@@ -33,7 +33,9 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use polder_bench::engine::{Access, Engine, EngineError, EngineKind, Session, Setup};
+use polder_bench::engine::{
+    Access, ChangeValue, Engine, EngineError, EngineKind, Session, Setup, Visit,
+};
 use polder_bench::records::{KEY_BYTES, Key};
 use polder_bench::{Durability, SortedRecords};
 
@@ -52,7 +54,7 @@ pub(crate) const KIND: EngineKind = EngineKind {
     lends: false,
     durability: |durability| match durability {
         Durability::Sync | Durability::None => Ok(()),
-        Durability::Periodic(_) => Err("RocksDB syncs each write or leaves it to the kernel"),
+        _ => Err("RocksDB syncs each write or leaves it to the kernel"),
     },
     create: |setup| Ok(Box::new(Rocks::create(setup)?)),
 };
@@ -81,17 +83,23 @@ struct Rocks {
 
 impl Rocks {
     fn create(setup: &Setup<'_>) -> Result<Rocks, EngineError> {
-        let eighth = setup.cache_bytes / 8;
+        let eighth = setup.conditions.pool_bytes / 8;
         let write_buffer = eighth.clamp(LEAST_WRITE_BUFFER_BYTES, MOST_WRITE_BUFFER_BYTES);
         let write_buffers = write_buffer * WRITE_BUFFERS as u64;
         let settings = Settings {
-            block_cache_bytes: usize::try_from(setup.cache_bytes.saturating_sub(write_buffers))?,
+            block_cache_bytes: usize::try_from(
+                setup.conditions.pool_bytes.saturating_sub(write_buffers),
+            )?,
             write_buffer_bytes: usize::try_from(write_buffer)?,
             write_buffers: WRITE_BUFFERS,
-            cache_index_and_filter: setup.is_out_of_memory(),
-            log_limit_bytes: setup.log_limit_bytes,
+            cache_index_and_filter: setup.conditions.is_out_of_memory(),
+            log_limit_bytes: setup.conditions.log_limit_bytes,
             background_threads: BACKGROUND_THREADS,
-            log: if setup.durability == Durability::Sync { Log::Synced } else { Log::Off },
+            log: if setup.conditions.durability == Durability::Sync {
+                Log::Synced
+            } else {
+                Log::Off
+            },
         };
         let db = Db::create(&setup.dir.join("rocksdb"), &settings)?;
         let stripes = (0..STRIPES).map(|_| Mutex::default()).collect();
@@ -176,11 +184,7 @@ impl Session for Client<'_> {
         self.rocks.db.write(&mut self.batch)
     }
 
-    fn modify(
-        &mut self,
-        key: &Key,
-        change: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<bool, EngineError> {
+    fn modify(&mut self, key: &Key, change: &mut ChangeValue<'_>) -> Result<bool, EngineError> {
         let stripe = u64::from_be_bytes(*key) as usize % STRIPES;
         // A panic while the lock is held ends the benchmark anyway, so poison says nothing new.
         let _alone = self.rocks.stripes[stripe].lock().unwrap_or_else(PoisonError::into_inner);
@@ -193,11 +197,7 @@ impl Session for Client<'_> {
         Ok(true)
     }
 
-    fn scan(
-        &mut self,
-        start: &Key,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<(), EngineError> {
+    fn scan(&mut self, start: &Key, visit: &mut Visit<'_>) -> Result<(), EngineError> {
         self.rocks.db.scan(start, visit)
     }
 }
@@ -221,20 +221,12 @@ impl Session for Loader<'_> {
         self.0.put_batch(entries)
     }
 
-    fn modify(
-        &mut self,
-        key: &Key,
-        change: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<bool, EngineError> {
+    fn modify(&mut self, key: &Key, change: &mut ChangeValue<'_>) -> Result<bool, EngineError> {
         self.finish()?;
         self.0.modify(key, change)
     }
 
-    fn scan(
-        &mut self,
-        start: &Key,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<(), EngineError> {
+    fn scan(&mut self, start: &Key, visit: &mut Visit<'_>) -> Result<(), EngineError> {
         self.finish()?;
         self.0.scan(start, visit)
     }

@@ -13,27 +13,33 @@ use crate::dist::Dist;
 pub enum Bench {
     /// Insert all records in random order into an empty store.
     Load,
-    /// Load all records in key order into an empty store, in the engine's best way.
+    /// Load all records in key order into an empty store, in the engine's best way (one thread).
     Bulk,
-    /// Scan all entries in key order.
+    /// Scan all entries in key order, again and again; operations are entries. Each thread scans
+    /// its part of the keys.
     Scan,
-    /// Point reads, uniform.
+    /// Point reads, uniform (ycsb-c with another distribution).
     Lookup,
-    /// Half reads, half updates.
+    /// YCSB A: half reads, half updates, zipfian.
     YcsbA,
-    /// 95% reads, 5% updates.
+    /// YCSB B: 95% reads, 5% updates, zipfian.
     YcsbB,
-    /// Reads only.
+    /// YCSB C: reads only, zipfian.
     YcsbC,
-    /// 95% reads of the latest records, 5% inserts.
+    /// YCSB D: 95% reads, 5% inserts, latest.
     YcsbD,
-    /// 95% short scans, 5% inserts.
+    /// YCSB E: 95% scans of 1 to 100 entries, 5% inserts, zipfian. A scan is one operation.
     YcsbE,
-    /// Half reads, half read-modify-writes.
+    /// YCSB F: half reads, half read-modify-writes, zipfian.
     YcsbF,
-    /// Overwriting records, one or a batch of them in a commit.
+    /// Overwrite records, uniform, one or a batch of them in a commit, each complete at its
+    /// --durability when the call returns. Operations are records, latencies those of commits.
     Commit,
-    /// TPC-C, on Polder alone.
+    /// TPC-C: its nine tables and five transactions, on the tables and batches of Polder. Operations
+    /// are transactions, those that were rolled back as the specification wants it included. A
+    /// transaction is its reads and one batch that expects the versions that it read, and is tried
+    /// again if another one was faster (a conflict). There is no think time. Behind the clock the
+    /// consistency conditions 1 to 4 are looked at; one that does not hold is an error.
     Tpcc,
 }
 

@@ -6,7 +6,6 @@
 //! nobody listens any more, and it stops whatever it does.
 
 use std::io::{self, BufRead, BufReader, Write};
-use std::iter;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{self, ChildStdin, Command, Stdio};
@@ -21,6 +20,8 @@ use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 use crate::progress::Tell;
 
+/// This program. It is what runs here, also if another build has taken its place meanwhile.
+pub(crate) const PROGRAM: &str = "/proc/self/exe";
 /// How often a wait looks for an interrupt.
 const PATIENCE: Duration = Duration::from_millis(100);
 
@@ -60,35 +61,20 @@ impl<A: DeserializeOwned + Send + 'static> Child<A> {
         let (orders, out) = pipes.expect("both pipes were asked for above");
         let (sender, said) = mpsc::channel();
         thread::spawn(move || {
-            for line in BufReader::new(out).lines().map_while(Result::ok) {
-                let said = serde_json::from_str(&line)
-                    .unwrap_or_else(|_| Said::Failed(format!("it said {line:?}")));
-                if sender.send(said).is_err() {
-                    break;
-                }
-            }
+            let said = BufReader::new(out).lines().map_while(Result::ok).map(|line| {
+                let said = serde_json::from_str(&line);
+                said.unwrap_or_else(|_| Said::Failed(format!("it said {line:?}")))
+            });
+            let _ = said.map(|said| sender.send(said)).find(Result::is_err);
         });
         Ok(Child { name: name.to_owned(), process, orders, said })
     }
 
-    /// What people know it by.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Gives it an order.
+    /// Gives it an order. If it cannot be reached any more, its answer says why.
     pub(crate) fn order(&mut self, order: &impl Serialize) -> Result<(), BenchError> {
-        let line = serde_json::to_string(order).map_err(|error| self.failure(error.to_string()))?;
-        let sent = writeln!(self.orders, "{line}").and_then(|()| self.orders.flush());
-        sent.map_err(|error| {
-            // If it said why it ended, that is the better message.
-            let mut said = iter::from_fn(|| self.said.recv_timeout(PATIENCE).ok());
-            let why = said.find_map(|said| match said {
-                Said::Failed(why) => Some(why),
-                _ => None,
-            });
-            self.failure(why.unwrap_or_else(|| format!("it cannot be reached: {error}")))
-        })
+        let line = serde_json::to_string(order)?;
+        let _ = writeln!(self.orders, "{line}").and_then(|()| self.orders.flush());
+        Ok(())
     }
 
     /// Waits for its next answer.
@@ -97,14 +83,12 @@ impl<A: DeserializeOwned + Send + 'static> Child<A> {
         interrupt: &Interrupt,
         tell: Tell<'_>,
     ) -> Result<A, BenchError> {
-        match self.next(interrupt, tell)? {
-            Some(answer) => Ok(answer),
-            None => {
-                let ended = self.process.wait();
-                let how = ended.map_or_else(|error| error.to_string(), |how| how.to_string());
-                Err(self.failure(format!("its process ended ({how})")))
-            }
+        if let Some(answer) = self.next(interrupt, tell)? {
+            return Ok(answer);
         }
+        let ended = self.process.wait();
+        let how = ended.map_or_else(|error| error.to_string(), |how| how.to_string());
+        Err(self.failure(format!("its process ended ({how})")))
     }
 
     /// Waits until it has ended, as it was ordered to.
@@ -172,13 +156,9 @@ pub(crate) fn answer(answer: impl Serialize) {
 fn listen<O: DeserializeOwned + Send + 'static>(interrupt: Interrupt) -> Receiver<O> {
     let (sender, orders) = mpsc::channel();
     thread::spawn(move || {
-        for line in io::stdin().lock().lines() {
-            let order = line.ok().and_then(|line| serde_json::from_str(&line).ok());
-            let Some(order) = order else { break };
-            if sender.send(order).is_err() {
-                break;
-            }
-        }
+        let lines = io::stdin().lock().lines().map_while(Result::ok);
+        let orders = lines.map_while(|line| serde_json::from_str(&line).ok());
+        let _ = orders.map(|order| sender.send(order)).find(Result::is_err);
         interrupt.set();
     });
     orders
@@ -187,8 +167,7 @@ fn listen<O: DeserializeOwned + Send + 'static>(interrupt: Interrupt) -> Receive
 /// A failure to write means that nobody listens; the end of the input says so too.
 fn say(said: &Said<impl Serialize>) {
     if let Ok(line) = serde_json::to_string(said) {
-        let mut out = io::stdout().lock();
-        let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+        let _ = writeln!(io::stdout(), "{line}");
     }
 }
 

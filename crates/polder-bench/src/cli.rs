@@ -1,90 +1,141 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches};
-use indicatif::ProgressBar;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, FromArgMatches, ValueEnum};
 use polder::{ReadMode, ReplacementKind};
 use tempfile::TempDir;
 
 use crate::bed::Bed;
 use crate::bench::Bench;
-use crate::compare::Contest;
+use crate::compare;
 use crate::counters::Counters;
-use crate::engine::{self, EngineKind, Named};
+use crate::dist::Dist;
+use crate::engine::{EngineKind, Named};
 use crate::error::BenchError;
 use crate::interrupt::{self, Interrupt};
 #[cfg(feature = "translations")]
 use crate::ladder;
 use crate::plan::Plan;
-use crate::record::Place;
+use crate::progress::{spinner, tell};
 use crate::report::RunResult;
-use crate::restart::{self, RestartPlan};
-use crate::worker;
 
 mod args;
 mod replay;
-mod resolve;
 #[cfg(feature = "translations")]
 mod translations;
 
-use args::{Cli, Command, CompareArgs, RestartArgs, RunArgs, StoreArgs, TpccArgs};
-use resolve::{check_device_size, check_options, resolve, resolve_tpcc};
-
-/// Seconds in which the device is measured beside something.
-const DEVICE_SECONDS: f64 = 2.0;
-/// The arguments that name engines.
-const ENGINE_ARGS: [&str; 2] = ["engine", "engines"];
+use args::{Cli, Command, CompareArgs, Output, RunArgs, WorkDir};
 
 /// See [`crate::run`].
 pub(crate) fn run(program: &'static str, engines: &[EngineKind]) -> ExitCode {
-    let cli = match parse(program, engines, std::env::args_os()) {
-        Ok(cli) => cli,
+    let command = match parse(program, engines, std::env::args_os()) {
+        Ok(command) => command,
         // Help and version come here too; clap knows where to write and which status to give.
         Err(error) => error.exit(),
     };
-    match execute(cli.command, engines) {
+    match execute(command, engines) {
         Ok(()) => ExitCode::SUCCESS,
         Err(BenchError::Interrupted) => ExitCode::from(interrupt::EXIT_STATUS),
         Err(error) => {
             let _ = writeln!(io::stderr(), "{program}: {error}");
             match error {
-                BenchError::Options(_) | BenchError::NoSuchEngine { .. } => ExitCode::from(2),
+                BenchError::Options(_) => ExitCode::from(2),
                 _ => ExitCode::FAILURE,
             }
         }
     }
 }
 
-/// Reads arguments; the engines are listed at the end of the help of each command that takes one.
-fn parse(
-    program: &'static str,
-    engines: &[EngineKind],
-    arguments: impl IntoIterator<Item = std::ffi::OsString>,
-) -> Result<Cli, clap::Error> {
+/// All commands: one for each workload, and the others. The engines are listed at the end of the help of
+/// each that takes one.
+fn command(program: &'static str, engines: &[EngineKind]) -> clap::Command {
     let mut list = "Engines:\n".to_owned();
     for engine in engines {
         list += &format!("  {:<17} {}\n", engine.name, engine.about);
     }
     list += &format!(
         "\nBehind an engine of Polder may stand which pages go when room is needed, and how readers\n\
-         hold pages, in place of --replacement and --hold: polder:array+lru, polder:simd+2q+group.\n\
-         Policies: {}. Read modes: {}.\n\
-         +many, or +many:OPS, has each client collect operations of one kind and make them by one call.\n\
+         hold pages: polder:array+lru, polder:simd+2q+group.\n\
+         Policies: {} [default: {}]. Read modes: {} [default: {}].\n\
+         +many, or +many:KEYS, has each client collect lookups and make them by one call.\n\
          +ref has values read where they lie, each byte of them: by polder:* and lmdb.\n",
         ReplacementKind::names(),
+        ReplacementKind::default(),
         ReadMode::names(),
+        ReadMode::default(),
     );
-    let command = Cli::command().name(program).bin_name(program).after_help(list.clone());
-    let command = command.mut_subcommands(|sub| {
-        let takes_engines =
-            sub.get_arguments().any(|arg| ENGINE_ARGS.contains(&arg.get_id().as_str()));
-        if takes_engines { sub.after_help(list.clone()) } else { sub }
+    let workloads = Bench::value_variants().iter().map(|bench| {
+        let value = bench.to_possible_value();
+        let about = value.and_then(|value| value.get_help().cloned()).unwrap_or_default();
+        RunArgs::augment_args(clap::Command::new(bench.name())).about(about)
     });
-    Cli::from_arg_matches(&command.try_get_matches_from(arguments)?)
+    let all = clap::Command::new(program).bin_name(program).subcommands(workloads);
+    Cli::augment_args(all).after_help(list.clone()).mut_subcommands(|sub| {
+        let takes_engines =
+            sub.get_arguments().any(|arg| arg.get_id().as_str().starts_with("engine"));
+        if takes_engines { sub.after_help(list.clone()) } else { sub }
+    })
+}
+
+/// Reads arguments, and refuses options that say nothing to the workload.
+fn parse(
+    program: &'static str,
+    engines: &[EngineKind],
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Result<Command, clap::Error> {
+    let mut all = command(program, engines);
+    let matches = all.try_get_matches_from_mut(arguments)?;
+    let (name, of_command) = matches.subcommand().expect("a command is required");
+    let command = match Bench::from_str(name, false) {
+        Ok(bench) => Command::Workload(bench, RunArgs::from_arg_matches(of_command)?),
+        Err(_) => Cli::from_arg_matches(&matches)?.command,
+    };
+    let bench = match &command {
+        Command::Workload(bench, _) => *bench,
+        Command::Compare(args) => args.bench,
+        _ => return Ok(command),
+    };
+    match why_useless(bench, of_command) {
+        Some(why) => Err(all.error(clap::error::ErrorKind::ArgumentConflict, why)),
+        None => Ok(command),
+    }
+}
+
+/// Why an option says nothing to a workload, if one that was given does not.
+fn why_useless(bench: Bench, given: &ArgMatches) -> Option<String> {
+    let (is_tpcc, begins_empty) = (bench == Bench::Tpcc, bench.fills());
+    let dist = given.get_one("dist").copied().or(bench.dist());
+    let means_something = [
+        ("warehouses", is_tpcc),
+        ("mix", is_tpcc),
+        ("affinity", is_tpcc),
+        ("no-check", is_tpcc),
+        ("records", !is_tpcc),
+        ("value_size", !is_tpcc),
+        // Where all records are touched none is chosen.
+        ("dist", bench.dist().is_some()),
+        ("theta", matches!(dist, Some(Dist::Zipfian | Dist::Latest))),
+        ("load", !is_tpcc && !begins_empty),
+        ("warmup", !begins_empty),
+        ("batch", bench == Bench::Commit),
+        // What is no mix of operations goes as fast as it can.
+        ("rate", bench.mix().is_some()),
+        // A bulk load is one thread's work in every engine.
+        ("threads", bench != Bench::Bulk || given.get_one("threads") == Some(&1usize)),
+    ];
+    let is_given = |option: &str| given.value_source(option) == Some(ValueSource::CommandLine);
+    let useless = means_something.iter().find(|(option, means)| !means && is_given(option));
+    let name = bench.name();
+    useless.map(|(option, _)| match (*option, dist) {
+        ("theta", Some(dist)) => format!("--theta is for zipfian and latest; {name} is {dist}"),
+        _ => format!("{name} has no --{}", option.replace('_', "-")),
+    })
 }
 
 /// Refuses what stands in a list twice.
@@ -95,144 +146,38 @@ fn each_once<T: PartialEq + fmt::Display>(option: &str, list: &[T]) -> Result<()
     }
 }
 
-/// The engine of this name, with what `--replacement` and `--hold` say.
-fn named(engines: &[EngineKind], name: &str, args: &StoreArgs) -> Result<Named, BenchError> {
-    Named::find(engines, name)?.or(args.replacement, args.hold)
-}
-
 fn execute(command: Command, engines: &[EngineKind]) -> Result<(), BenchError> {
-    let (bench, args) = match command {
-        Command::Worker => return worker::run(engines),
-        Command::Compare(args) => return compare(&args, engines),
-        Command::Replay(args) => return replay::run(&args),
+    match command {
+        Command::Workload(bench, args) => workload(bench, &args, engines),
+        Command::Compare(args) => compare(&args, engines),
+        Command::Replay(args) => replay::run(&args),
         #[cfg(feature = "translations")]
-        Command::Translations(args) => return translations::run(&args),
+        Command::Translations(args) => translations::run(&args),
         #[cfg(feature = "translations")]
-        Command::TranslationsChild => return ladder::child(),
-        Command::Load(args) => (Bench::Load, args),
-        Command::Bulk(args) => (Bench::Bulk, args),
-        Command::Scan(args) => (Bench::Scan, args),
-        Command::Lookup(args) => (Bench::Lookup, args),
-        Command::YcsbA(args) => (Bench::YcsbA, args),
-        Command::YcsbB(args) => (Bench::YcsbB, args),
-        Command::YcsbC(args) => (Bench::YcsbC, args),
-        Command::YcsbD(args) => (Bench::YcsbD, args),
-        Command::YcsbE(args) => (Bench::YcsbE, args),
-        Command::YcsbF(args) => (Bench::YcsbF, args),
-        Command::Commit(args) => (Bench::Commit, args),
-        Command::Tpcc(args) => return tpcc(&args, engines),
-        Command::Restart(args) => return restart(&args, engines),
-    };
-    single(bench, &args, engines)
+        Command::TranslationsChild => ladder::child(),
+        Command::Worker => compare::serve(engines),
+    }
 }
 
 /// One engine, one round, in this process.
-fn single(bench: Bench, args: &RunArgs, engines: &[EngineKind]) -> Result<(), BenchError> {
-    let named = named(engines, &args.engine, &args.common.store)?;
-    check_device_size(&args.common, &[named])?;
-    run_one(named, &args.common.store, |dir| resolve(bench, named, args.seconds, &args.common, dir))
-}
-
-fn tpcc(args: &TpccArgs, engines: &[EngineKind]) -> Result<(), BenchError> {
-    let named = named(engines, &args.engine, &args.store)?;
-    run_one(named, &args.store, |dir| {
-        resolve_tpcc(named, (args.seconds, args.seconds), &args.tpcc, &args.store, dir)
-    })
-}
-
-fn restart(args: &RestartArgs, engines: &[EngineKind]) -> Result<(), BenchError> {
-    let (common, store) = (&args.run.common, &args.run.common.store);
-    let named = named(engines, &args.run.engine, store)?;
-    let Some(translation) = engine::translation_of(named.kind.name) else {
-        return Err(BenchError::Options(format!("{named} is not Polder: restart is for Polder")));
-    };
-    let said = [
-        ("--dist", common.dist.is_some()),
-        ("--load", common.load.is_some()),
-        ("--rate", common.rate.is_some()),
-        ("--batch", common.batch.is_some()),
-        ("--device-size", common.device_size.is_some()),
-        ("--counters", store.counters),
-        ("--prefault", store.prefault),
-        ("--log-limit", store.log_limit.is_some()),
-        ("+many", named.many() > 1),
-    ];
-    if let Some((option, _)) = said.iter().find(|(_, is_said)| *is_said) {
-        return Err(BenchError::Options(format!("restart has no {option}")));
-    }
-    let dir = run_dir(store.dir.as_deref())?;
-    let plan = resolve(Bench::YcsbC, named, args.run.seconds, common, dir.path())?;
-    let beside = Named::find(engines, engine::device::KIND.name)?;
-    let beside_plan = Plan {
-        bench: Bench::Lookup,
-        engine: beside.to_string(),
-        seconds: DEVICE_SECONDS,
-        warmup_seconds: 0.0,
-        dist: Bench::Lookup.dist(),
-        ..plan.clone()
-    };
-    let device = one_round(beside, &beside_plan)?;
-    let interrupt = listen()?;
-    let spinner = ProgressBar::new_spinner();
-    spinner.enable_steady_tick(std::time::Duration::from_millis(200));
-    let tell = |what: &str| spinner.set_message(format!("{}: {what}", plan.engine));
-    let restarts = RestartPlan {
-        engine: plan.engine.clone(),
-        records: plan.records,
-        value_size: plan.value_size,
-        pool_bytes: plan.pool_bytes,
-        threads: plan.threads,
-        seconds: plan.seconds,
-        warmup_seconds: plan.warmup_seconds,
-        rounds: args.rounds,
-        theta: plan.theta,
-        seed: plan.seed,
-    };
-    let result = restart::run(
-        restarts,
-        (named, translation),
-        dir.path(),
-        device.ops_per_s,
-        &interrupt,
-        &tell,
-    )?;
+fn workload(bench: Bench, args: &RunArgs, engines: &[EngineKind]) -> Result<(), BenchError> {
+    let named = Named::find(engines, &args.engine)?;
+    let plan = args.plan.resolved(bench, &named, args.seconds, args.seconds)?;
+    check_counters(&plan);
+    let dir = args.work.make()?;
+    let interrupt = Interrupt::listen()?;
+    let spinner = spinner();
+    let tell = tell(&spinner, &plan.engine);
+    let result = Bed::prepare(named, &plan, dir.path(), &interrupt, &tell)?.round(&tell)?;
     spinner.finish_and_clear();
-    show(&result, &result.table(), store)
-}
-
-fn run_one(
-    named: Named,
-    args: &StoreArgs,
-    plan: impl FnOnce(&Path) -> Result<Plan, BenchError>,
-) -> Result<(), BenchError> {
-    let dir = run_dir(args.dir.as_deref())?;
-    let plan = plan(dir.path())?;
-    check_counters(plan.counters);
-    let result = one_round(named, &plan)?;
-    show(&result, &result.table(), args)
-}
-
-fn one_round(named: Named, plan: &Plan) -> Result<RunResult, BenchError> {
-    let interrupt = listen()?;
-    let spinner = ProgressBar::new_spinner();
-    spinner.enable_steady_tick(std::time::Duration::from_millis(200));
-    let tell = |what: &str| spinner.set_message(format!("{}: {what}", plan.engine));
-    let mut bed = Bed::new(named, plan, &interrupt);
-    bed.prepare(&tell)?;
-    let result = bed.round(&tell)?;
-    spinner.finish_and_clear();
-    Ok(result)
+    args.output.show(&result, &result.table())
 }
 
 fn compare(args: &CompareArgs, engines: &[EngineKind]) -> Result<(), BenchError> {
-    check_options(args.bench, &args.tpcc, &args.common)?;
-    let interrupt = listen()?;
-    let store = &args.common.store;
-    let dir = run_dir(store.dir.as_deref())?;
     let all_seconds = args.seconds * f64::from(args.rounds);
     let (mut plans, mut all): (Vec<Plan>, Vec<Named>) = (Vec::new(), Vec::new());
     for name in &args.engines {
-        let named = named(engines, name, store)?;
+        let named = Named::find(engines, name)?;
         if let Some(same) = all.iter().find(|other| other.is_same(&named)) {
             let why = match same.to_string() == named.to_string() {
                 true => format!("{named} is named twice"),
@@ -240,71 +185,55 @@ fn compare(args: &CompareArgs, engines: &[EngineKind]) -> Result<(), BenchError>
             };
             return Err(BenchError::Options(why));
         }
+        plans.push(args.plan.resolved(args.bench, &named, args.seconds, all_seconds)?);
         all.push(named);
-        plans.push(match args.bench {
-            Bench::Tpcc => {
-                let seconds = (args.seconds, all_seconds);
-                resolve_tpcc(named, seconds, &args.tpcc, store, dir.path())?
-            }
-            bench => resolve(bench, named, args.seconds, &args.common, dir.path())?,
-        });
     }
-    check_device_size(&args.common, &all)?;
-    check_counters(store.counters);
-    let contest = Contest { plans, rounds: args.rounds as usize, program: own_program()? };
-    let mut report =
-        |result: &RunResult| if store.json { print(&to_json(result)?) } else { Ok(()) };
-    let comparison = contest.run(&interrupt, &mut report)?;
-    show(&comparison, &comparison.table(), store)
-}
-
-/// Leaves what was printed, or would be for people, in a document of results, if that is wanted.
-fn record(place: Option<&Place>, table: impl FnOnce() -> String) -> Result<(), BenchError> {
-    place.map_or(Ok(()), |place| place.record(&table()))
-}
-
-/// A directory of this run alone, removed with everything in it when dropped.
-fn run_dir(parent: Option<&Path>) -> Result<TempDir, BenchError> {
-    let here = PathBuf::from(".");
-    let parent = parent.unwrap_or(&here);
-    let made = parent
-        .canonicalize()
-        .and_then(|parent| tempfile::Builder::new().prefix("polder-bench-").tempdir_in(parent));
-    made.map_err(BenchError::file(parent))
-}
-
-/// This program, to be run as worker. On Linux it is what runs here, also if another build has
-/// taken its place meanwhile.
-fn own_program() -> Result<PathBuf, BenchError> {
-    let itself = Path::new("/proc/self/exe");
-    if cfg!(target_os = "linux") {
-        return Ok(itself.to_owned());
-    }
-    std::env::current_exe().map_err(BenchError::file(itself))
-}
-
-fn listen() -> Result<Interrupt, BenchError> {
-    Interrupt::listen().map_err(BenchError::file(Path::new("signals")))
+    check_counters(&args.plan);
+    let interrupt = Interrupt::listen()?;
+    let dir = args.work.make()?;
+    let is_json = args.output.json;
+    let mut report = |result: &RunResult| match is_json {
+        true => print(&serde_json::to_string(result)?),
+        false => Ok(()),
+    };
+    let rounds = args.rounds as usize;
+    let comparison = compare::run(&plans, dir.path(), rounds, &interrupt, &mut report)?;
+    args.output.show(&comparison, &comparison.table())
 }
 
 /// Says once if counters were asked for and there are none.
-fn check_counters(wanted: bool) {
-    if let (true, Err(error)) = (wanted, Counters::open()) {
-        let _ = writeln!(
-            io::stderr(),
-            "no counters here: {error} (perf_event_open; see /proc/sys/kernel/perf_event_paranoid)"
-        );
+fn check_counters(plan: &Plan) {
+    if let (true, Err(error)) = (plan.counters, Counters::start()) {
+        let why = "perf_event_open; see /proc/sys/kernel/perf_event_paranoid";
+        let _ = writeln!(io::stderr(), "no counters here: {error} ({why})");
     }
 }
 
-/// Prints a result, or its table, which also goes into a document of results if that is wanted.
-fn show(result: &impl serde::Serialize, table: &str, args: &StoreArgs) -> Result<(), BenchError> {
-    if args.json { print(&to_json(result)?) } else { print(table.trim_end()) }?;
-    record(args.record.as_ref(), || table.to_owned())
+impl WorkDir {
+    /// A directory of this run alone, removed with everything in it when dropped.
+    fn make(&self) -> Result<TempDir, BenchError> {
+        let made = self
+            .dir
+            .canonicalize()
+            .and_then(|parent| tempfile::Builder::new().prefix("polder-bench-").tempdir_in(parent));
+        made.map_err(BenchError::file(&self.dir))
+    }
 }
 
-fn to_json(value: &impl serde::Serialize) -> Result<String, BenchError> {
-    serde_json::to_string(value).map_err(|error| BenchError::Options(error.to_string()))
+impl Output {
+    /// Prints a result, or its table, which is also recorded if that is wanted.
+    fn show(&self, result: &impl serde::Serialize, table: &str) -> Result<(), BenchError> {
+        match self.json {
+            true => print(&serde_json::to_string(result)?)?,
+            false => print(table.trim_end())?,
+        }
+        self.record(|| table.to_owned())
+    }
+
+    /// Leaves what was printed, or would be for people, in a document of results, if that is wanted.
+    fn record(&self, table: impl FnOnce() -> String) -> Result<(), BenchError> {
+        self.record.as_ref().map_or(Ok(()), |place| place.record(&table()))
+    }
 }
 
 fn print(text: &str) -> Result<(), BenchError> {

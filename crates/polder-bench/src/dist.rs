@@ -49,12 +49,6 @@ impl Chooser {
         Chooser { dist, theta, zipf: zipf(records, theta), count: records }
     }
 
-    /// Draws from `records` records by Zipf's law with this exponent, scattered; at 0 uniform.
-    pub(crate) fn skewed(skew: f64, records: u64) -> Chooser {
-        let dist = if skew > 0.0 { Dist::Zipfian } else { Dist::Uniform };
-        Chooser::new(dist, skew, records)
-    }
-
     /// A record below `records`, the number of records that there are by now.
     ///
     /// Zipfian stays with the records that there were at the beginning, so that its popular

@@ -6,32 +6,27 @@
 //! the value of a read into a buffer of the caller, so that all touch the same bytes; those that lend
 //! values may be asked for that instead (`+ref`), and each byte is read then.
 
-use std::fmt;
 use std::path::Path;
 
-use ::polder::{ReadMode, ReplacementKind};
+use ::polder::{Durability, TranslationKind};
 
 use crate::bench::Bench;
-use crate::durability::Durability;
+use crate::conditions::Conditions;
 use crate::records::Key;
 use crate::sorted::SortedRecords;
 
 pub mod device;
-mod memory;
 mod named;
 mod polder;
 
-pub use memory::Memory;
-
 pub use crate::error::EngineError;
 pub(crate) use named::Named;
-pub(crate) use polder::translation_of;
 
 /// Makes an empty store.
 pub type Create = fn(&Setup<'_>) -> Result<Box<dyn Engine>, EngineError>;
 
 /// One engine that the command line offers.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct EngineKind {
     /// Its name on the command line.
     pub name: &'static str,
@@ -49,10 +44,15 @@ pub struct EngineKind {
 }
 
 impl EngineKind {
+    /// The translation, if this is an engine of Polder.
+    pub(crate) fn translation(&self) -> Option<TranslationKind> {
+        self.name.strip_prefix(named::POLDER)?.parse().ok()
+    }
+
     /// Whether it has a way to run this workload at this durability; if not, why not.
     pub(crate) fn can_run(&self, bench: Bench, durability: Durability) -> Result<(), String> {
         let name = self.name;
-        if bench == Bench::Tpcc && polder::translation_of(name).is_none() {
+        if bench == Bench::Tpcc && self.translation().is_none() {
             return Err(format!("{name} is not Polder: tpcc runs on Polder's tables and batches"));
         }
         if self.is_bare && !matches!(bench, Bench::Lookup | Bench::Commit) {
@@ -63,50 +63,17 @@ impl EngineKind {
     }
 }
 
-impl fmt::Debug for EngineKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EngineKind").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
 /// With what a store is made.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct Setup<'a> {
-    /// The name of the engine.
-    pub engine: &'a str,
+    /// The engine, and what was said of it.
+    pub named: &'a Named,
     /// An empty directory of its own.
     pub dir: &'a Path,
-    /// Bytes of memory that it may use as its cache.
-    pub cache_bytes: u64,
-    /// Whether to touch that memory now.
-    pub prefault: bool,
-    /// How many records will be loaded; a workload may insert more.
-    pub records: u64,
-    /// Bytes of each value.
-    pub value_size: usize,
-    /// Bytes that keys and values take, without anything around them.
-    pub data_bytes: u64,
-    /// Bytes of the file of [`device`], where that was asked for.
-    pub device_bytes: Option<u64>,
-    /// What is promised of a write that has returned; one that [`EngineKind::durability`] permits.
-    pub durability: Durability,
-    /// How far its log may grow, where it has one and that was said.
-    pub log_limit_bytes: Option<u64>,
-    /// Which pages go when room is needed; for Polder, as the following.
-    pub replacement: ReplacementKind,
-    /// How readers hold pages.
-    pub hold: ReadMode,
-    /// Tiers of memory.
-    pub memory: Memory,
-    /// How many threads will use it at once.
-    pub threads: usize,
-}
-
-impl Setup<'_> {
-    /// Whether the cache is too small for the data.
-    pub fn is_out_of_memory(&self) -> bool {
-        self.cache_bytes < self.data_bytes
-    }
+    /// What it will be used for; a workload may insert more records than are loaded.
+    pub bench: Bench,
+    /// What will be asked of it. Its durability is one that [`EngineKind::durability`] permits.
+    pub conditions: &'a Conditions,
 }
 
 /// What a session will be used for.
@@ -155,6 +122,12 @@ pub trait Engine: Send + Sync {
     }
 }
 
+/// Sees entries of a scan, and says of each whether it wants more.
+pub type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> bool + 'v;
+/// Changes the value of a record; its length stays.
+pub type ChangeValue<'c> = dyn FnMut(&mut [u8]) + 'c;
+/// Sees the values of many keys, each with the index of its key, or none where it is not there.
+pub type ReadMany<'r> = dyn FnMut(usize, Option<&[u8]>) + 'r;
 /// Sees an entry of the scan of this number, and says whether it wants more of that.
 pub type VisitMany<'v> = dyn FnMut(usize, &[u8], &[u8]) -> bool + 'v;
 
@@ -173,11 +146,7 @@ pub trait Session {
 
     /// Calls `read` for each of the keys with its index and its value, or none where it is not there,
     /// in any order.
-    fn get_many(
-        &mut self,
-        _keys: &[Key],
-        _read: &mut dyn FnMut(usize, Option<&[u8]>),
-    ) -> Result<(), EngineError> {
+    fn get_many(&mut self, _keys: &[Key], _read: &mut ReadMany<'_>) -> Result<(), EngineError> {
         Err(unknown("lookups of many keys at once"))
     }
 
@@ -209,21 +178,13 @@ pub trait Session {
     /// Reads the value, has it changed (its length stays), and stores it, as one atomic step;
     /// false where the key is not there. `change` may be called again with the value as it is
     /// by then.
-    fn modify(
-        &mut self,
-        _key: &Key,
-        _change: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<bool, EngineError> {
+    fn modify(&mut self, _: &Key, _change: &mut ChangeValue<'_>) -> Result<bool, EngineError> {
         Err(unknown("changes of what is there"))
     }
 
     /// Visits entries in key order from the first one at or after `start`, until there are no more
     /// or `visit` returns false.
-    fn scan(
-        &mut self,
-        _start: &Key,
-        _visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<(), EngineError> {
+    fn scan(&mut self, _start: &Key, _visit: &mut Visit<'_>) -> Result<(), EngineError> {
         Err(unknown("scans"))
     }
 

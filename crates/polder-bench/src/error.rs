@@ -48,26 +48,9 @@ pub enum BenchError {
         /// Number of the record.
         record: u64,
     },
-    /// An entry came back with other bytes than those that were stored.
-    #[error("the entry with key {key:016x} came back with wrong bytes")]
-    WrongValue {
-        /// The key, as the number whose big-endian bytes it is.
-        key: u64,
-    },
-    /// A scan gave keys out of order, or keys that were never inserted.
-    #[error("a scan gave the key {key:016x}, which is out of order or was never inserted")]
-    WrongKey {
-        /// The key, as the number whose big-endian bytes it is.
-        key: u64,
-    },
-    /// A full scan did not give every entry once.
-    #[error("a full scan gave {found} entries of {expected}")]
-    WrongCount {
-        /// Entries that came.
-        found: u64,
-        /// Entries in the store.
-        expected: u64,
-    },
+    /// The engine gave something that was never stored, or not all that was.
+    #[error("{0}")]
+    Wrong(String),
     /// A column was not added up to what was stored.
     #[error("a scan added up to {found} instead of {expected}")]
     WrongSum {
@@ -96,14 +79,9 @@ pub enum BenchError {
     /// Options that do not go together.
     #[error("{0}")]
     Options(String),
-    /// There is no engine of that name.
-    #[error("there is no engine {name:?}; there are: {known}")]
-    NoSuchEngine {
-        /// The name asked for.
-        name: String,
-        /// All names, with commas between.
-        known: String,
-    },
+    /// Figures that JSON cannot express.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
     /// The child process of an engine failed.
     #[error("{engine}: {message}")]
     Worker {

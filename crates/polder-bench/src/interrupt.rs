@@ -1,6 +1,6 @@
 //! Ctrl-C: work stops at the next safe place, so that children end and directories are removed.
 
-use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,13 +19,16 @@ pub(crate) struct Interrupt(Arc<AtomicBool>);
 impl Interrupt {
     /// Listens to SIGINT, SIGTERM and SIGHUP; a second one ends the process at once. A SIGHUP that
     /// is ignored stays so, as nohup wants it.
-    pub(crate) fn listen() -> io::Result<Interrupt> {
+    pub(crate) fn listen() -> Result<Interrupt, BenchError> {
         let flag = Arc::new(AtomicBool::new(false));
-        let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
-        for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
+        let register = |signal: i32| {
             // The order matters: the first signal finds the flag unset and only sets it.
             flag::register_conditional_shutdown(signal, i32::from(EXIT_STATUS), flag.clone())?;
-            flag::register(signal, flag.clone())?;
+            flag::register(signal, flag.clone())
+        };
+        let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
+        for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
+            register(signal).map_err(BenchError::file(Path::new("signals")))?;
         }
         Ok(Interrupt(flag))
     }

@@ -8,12 +8,15 @@
 //! is lower. Nothing is assumed of the noise but that rounds are independent; a few wild rounds
 //! cannot move it.
 
+use serde::Serialize;
+
 /// The interval holds the true median with at least this probability, if there are enough figures.
 pub(crate) const CONFIDENCE: f64 = 0.95;
 
 /// A median with its interval.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Median {
+    #[serde(rename = "median")]
     pub(crate) value: f64,
     pub(crate) low: f64,
     pub(crate) high: f64,

@@ -7,13 +7,13 @@
 //! of the same round. Parts come one after the other, so that files of one are gone before the next
 //! makes its own.
 //!
-//! [`translations`] and [`side`] say what is compared; which sides a part has, which plots there are
-//! and what must hold are lists beside the code: `sides.toml`, `html/plots.toml`, `criteria.toml`.
+//! [`side`] says what is compared; which sides a part has, which plots there are and what must hold
+//! are lists beside the code: `sides.toml`, `html/plots.toml`, `criteria.toml`.
 //!
-//! From the bottom: [`setup`] and [`clock`] make pools and time threads on them, [`trees`],
-//! [`pages`] and [`graph`] fill them, [`stores`] has TPC-C, [`watched`] looks at it; [`parts`] are
-//! the workloads; [`child`] runs one, if need be in a [`memory_group`]; [`results`] and
-//! [`criteria`] say what it came to, [`out`] writes it down, [`html`] shows it.
+//! From the bottom: [`setup`] and [`clock`] make pools and time threads on them, [`trees`] and
+//! [`pages`] fill them, [`stores`] has TPC-C; [`parts`] are the workloads; [`child`] runs one, if
+//! need be in a [`memory_group`]; [`results`] and [`criteria`] say what it came to, [`out`] writes it
+//! down, [`html`] shows it.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,7 @@ use std::{fmt, fs, io};
 
 use indicatif::ProgressBar;
 
+use crate::child::Child;
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 use crate::machine::Machine;
@@ -43,13 +44,11 @@ mod results;
 mod setup;
 mod side;
 mod stores;
-mod translations;
 mod trees;
-mod watched;
 mod writes;
 
+use child::Job;
 pub(crate) use child::work as child;
-use child::{Job, delegate};
 pub(crate) use criteria::{judge, table};
 pub(crate) use graph_file::check_all as check_graphs;
 use measured::Measured;
@@ -69,6 +68,7 @@ pub(crate) struct Ladder {
     pub(crate) parts: Vec<&'static Part>,
     /// Names of the sides that have a turn; empty for all.
     pub(crate) sides: Vec<String>,
+    /// Files with graphs.
     pub(crate) graphs: Vec<PathBuf>,
     /// What was counted beforehand.
     pub(crate) writes: Option<SharedWrites>,
@@ -96,7 +96,7 @@ impl Ladder {
             failures: Vec::new(),
             skipped: Vec::new(),
         };
-        out.keep(&results).inspect_err(|_| out.give_up())?;
+        out.keep(&results)?;
         let mut kept = Ok(());
         let turns = |part: &&Part| self.terms.rounds as usize * self.sides_of(part).len();
         let bar = progress::bar(self.parts.iter().map(turns).sum());
@@ -139,11 +139,11 @@ impl Ladder {
         bar: &ProgressBar,
         results: &mut Results,
     ) -> Result<(), BenchError> {
-        let shared = self.dir.join(part.name);
+        let name_of = |side: &Side| format!("{}, {}", part.name, side.name);
         let mut sides = self.sides_of(part);
         sides.retain(|side| {
             let Err(why) = self.can_have_turns(side) else { return true };
-            say(bar, &format!("{}, {}: skipped: {why}", part.name, side.name));
+            say(bar, &format!("{}: skipped: {why}", name_of(side)));
             bar.inc(self.terms.rounds);
             let (part, side) = (part.name.to_owned(), side.name.to_owned());
             results.skipped.push(Skipped { part, side, why });
@@ -151,57 +151,59 @@ impl Ladder {
         });
         for round in 0..self.terms.rounds {
             for turn in turns(round as usize, sides.len()) {
-                let side = sides[turn];
-                let mut job = Job {
-                    part: part.name.to_owned(),
-                    side: side.name.to_owned(),
-                    terms: self.terms.clone(),
-                    round,
-                    dir: shared.join("run"),
-                    shared: shared.clone(),
-                    graphs: self.graphs.clone(),
-                    group: None,
-                };
-                let tell = tell(bar, &job.name());
-                let done = self.run_job(side, &mut job, interrupt, &tell);
+                let (side, name) = (sides[turn], name_of(sides[turn]));
+                let done = self.turn(part, side, round, interrupt, &tell(bar, &name));
+                let (part, side) = (part.name.to_owned(), side.name.to_owned());
                 match done {
-                    Ok(figures) => {
-                        results.runs.push(Run { part: job.part, side: job.side, round, figures });
-                    }
+                    Ok(figures) => results.runs.push(Run { part, side, round, figures }),
                     Err(BenchError::Interrupted) => return Err(BenchError::Interrupted),
                     Err(error) => {
                         let why = match error {
                             BenchError::Worker { message, .. } => message,
                             other => other.to_string(),
                         };
-                        say(bar, &format!("{}: {why}", job.name()));
-                        let (part, side) = (job.part, job.side);
+                        say(bar, &format!("{name}: {why}"));
                         results.failures.push(Failure { part, side, round, why });
                     }
                 }
                 bar.inc(1);
             }
         }
-        if let Err(error) = remove(&shared) {
+        if let Err(error) = remove(&self.dir.join(part.name)) {
             say(bar, &error);
         }
         Ok(())
     }
 
-    /// In a directory of its own, and where the side is swapped in a group of its own.
-    fn run_job(
+    /// Has a child run a side, in a directory of its own, and where the side is swapped in a group
+    /// of its own.
+    fn turn(
         &self,
+        part: &Part,
         side: &Side,
-        job: &mut Job,
+        round: u64,
         interrupt: &Interrupt,
         tell: Tell<'_>,
     ) -> Result<Measured, BenchError> {
         interrupt.check()?;
-        afresh(&job.dir)?;
-        let group =
-            side.swapped.then(MemoryGroup::make).transpose().map_err(BenchError::Options)?;
-        job.group = group.as_ref().map(|group| group.path().to_owned());
-        delegate(&self.program, job, interrupt, tell)
+        let shared = self.dir.join(part.name);
+        let dir = shared.join("run");
+        afresh(&dir)?;
+        let group = side.swapped.then(MemoryGroup::make).transpose();
+        let group = group.map_err(BenchError::Options)?;
+        let job = Job {
+            part: part.name.to_owned(),
+            side: side.name.to_owned(),
+            terms: self.terms.clone(),
+            graphs: self.graphs.clone(),
+            round,
+            dir,
+            shared,
+            group: group.as_ref().map(|group| group.path().to_owned()),
+        };
+        let mut child = Child::start(&self.program, child::COMMAND, side.name)?;
+        child.order(&job)?;
+        child.answer(interrupt, tell)
     }
 }
 

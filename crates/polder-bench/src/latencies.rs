@@ -25,23 +25,11 @@ impl Latencies<u64> {
     }
 }
 
-impl<T> Latencies<T> {
-    /// Made of what `make` gives for each field, which it is told as a way to get at that of
-    /// others.
-    pub(crate) fn each<S: Copy>(make: impl Fn(fn(&Latencies<S>) -> S) -> T) -> Latencies<T> {
-        Latencies {
-            p50_ns: make(|of| of.p50_ns),
-            p99_ns: make(|of| of.p99_ns),
-            p999_ns: make(|of| of.p999_ns),
-            max_ns: make(|of| of.max_ns),
-        }
-    }
-
+impl<T: Copy> Latencies<T> {
     /// The same of each.
-    pub(crate) fn map<R>(&self, change: impl Fn(T) -> R) -> Latencies<R>
-    where
-        T: Copy,
-    {
-        Latencies::each(|of: fn(&Latencies<T>) -> T| change(of(self)))
+    pub(crate) fn map<R>(&self, change: impl Fn(T) -> R) -> Latencies<R> {
+        let [p50_ns, p99_ns, p999_ns, max_ns] =
+            [self.p50_ns, self.p99_ns, self.p999_ns, self.max_ns].map(change);
+        Latencies { p50_ns, p99_ns, p999_ns, max_ns }
     }
 }

@@ -8,11 +8,10 @@
 //!
 //! From the bottom: [`records`] says what is stored, `dist` what is asked for, [`engine`] of
 //! which store; `team` has threads do it at once, `meter` and `phase` time it, `bed` prepares and
-//! repeats it; `compare` and `worker` talk over `protocol`, by way of `child`; `cli` reads the
-//! arguments, `report` prints, and `record` keeps what was printed in docs/results.md. `replay`
+//! repeats it; `compare` has it done in processes of their own, by way of `child`; `cli` reads the
+//! arguments to a `plan`, `report` prints, and `record` keeps what was printed in docs/results.md. `replay`
 //! stands apart: it runs the pool's replacement policies on traces, without an engine. So does
 //! `ladder`: it runs every translation on the pool and the tree directly, and TPC-C on stores.
-//! `restart` opens a store again and again, which only Polder can be told to do cold and warm.
 //! `tpcc` is a workload like the others, but on tables and batches, which only Polder has.
 
 // What only the ladder needs.
@@ -26,6 +25,7 @@ mod bench;
 mod child;
 mod cli;
 mod compare;
+mod conditions;
 mod counters;
 mod dist;
 mod durability;
@@ -41,14 +41,12 @@ mod meter;
 mod phase;
 mod plan;
 mod progress;
-mod protocol;
 mod random;
 mod record;
 pub mod records;
 mod replaced;
 mod replay;
 mod report;
-mod restart;
 mod schedule;
 mod size;
 mod sorted;
@@ -57,11 +55,11 @@ mod table;
 mod team;
 mod tpcc;
 mod usage;
-mod worker;
 
 pub use bench::{Bench, Mix};
-pub use durability::Durability;
+pub use conditions::Conditions;
 pub use error::BenchError;
+pub use polder::Durability;
 pub use sorted::SortedRecords;
 
 use engine::EngineKind;

@@ -34,7 +34,7 @@ const DIGITS: u8 = 3;
 /// kernel may wake it too late, by about as much, which would count as latency.
 const WAKE_EARLY: Duration = Duration::from_micros(80);
 /// How long a thread that waits may not notice that it should stop.
-const PATIENCE: Duration = Duration::from_millis(100);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
 
 /// An empty histogram of latencies in nanoseconds.
 pub(crate) fn new_histogram() -> Histogram<u64> {
@@ -222,7 +222,7 @@ pub(crate) fn record(latencies: &mut Histogram<u64>, latency: Duration, count: u
 }
 
 /// Returns at this time, or soon after somebody said to stop.
-fn wait_until(time: Instant, stop: &Stop<'_>) {
+pub(crate) fn wait_until(time: Instant, stop: &Stop<'_>) {
     loop {
         let left = time.saturating_duration_since(Instant::now());
         if left.is_zero() || stop.is_set() {

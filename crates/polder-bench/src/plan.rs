@@ -1,14 +1,17 @@
-//! What one engine is to do: all options, resolved. It travels to a worker as JSON.
+//! What one engine is to do: the options of the command line, resolved. A plan travels to a worker as
+//! JSON.
 
-use std::path::{Path, PathBuf};
-
+use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::bench::Bench;
-use crate::dist::{Dist, YCSB_THETA};
-use crate::durability::Durability;
-use crate::records::KEY_BYTES;
-use crate::tpcc::TpccPlan;
+use crate::conditions::{Conditions, data_bytes};
+use crate::engine::Named;
+use crate::error::BenchError;
+use crate::interrupt::Interrupt;
+use crate::size::{parse_number, within};
+use crate::team::Team;
+use crate::tpcc::{Scale, TpccPlan};
 
 /// How the data gets in before a workload that reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
@@ -21,87 +24,90 @@ pub(crate) enum LoadOrder {
 }
 
 /// One engine's part of a run.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(crate) struct Plan {
+    #[arg(skip = Bench::Lookup)]
     pub(crate) bench: Bench,
+    #[arg(skip)]
     pub(crate) engine: String,
-    /// Where stores are made; may be shared with other engines.
-    pub(crate) dir: PathBuf,
-    /// For TPC-C, the rows of a load.
-    pub(crate) records: u64,
-    /// For TPC-C, zero: its rows have many sizes.
-    pub(crate) value_size: usize,
-    pub(crate) pool_bytes: u64,
-    /// Have engines with a pool of their own touch its memory before the clock starts.
-    pub(crate) prefault: bool,
-    pub(crate) threads: usize,
+    #[arg(skip)]
     pub(crate) seconds: f64,
-    pub(crate) warmup_seconds: f64,
-    pub(crate) dist: Option<Dist>,
-    pub(crate) theta: f64,
+    #[command(flatten)]
+    pub(crate) conditions: Conditions,
+    /// Seconds that the workload runs after loading before anything is measured; load and bulk have
+    /// none.
+    #[arg(long, value_name = "SECONDS", default_value = "1",
+          value_parser = within(parse_number, 0.0..=86_400.0))]
+    pub(crate) warmup: f64,
+    /// How the data gets in before a workload that reads.
+    #[arg(long, value_enum, default_value = "sorted")]
     pub(crate) load: LoadOrder,
+    /// Start of the random numbers that choose records and operations.
+    #[arg(long, value_name = "NUMBER", default_value = "1")]
     pub(crate) seed: u64,
+    /// Count instructions, cycles and misses (of caches, of the data TLB, of branches) per operation, in
+    /// user mode, where the kernel permits it.
+    #[arg(long)]
     pub(crate) counters: bool,
-    pub(crate) device_bytes: Option<u64>,
-    pub(crate) durability: Durability,
-    /// How far the engine's log may grow, where it has one.
-    pub(crate) log_limit_bytes: Option<u64>,
-    /// Writes of a commit, in [`Bench::Commit`]; 1 in all others.
-    pub(crate) batch: u64,
-    /// Operations that should begin in each second, in all threads together, whatever became of
-    /// those before; without it, each thread begins one when the last has ended.
-    pub(crate) rate: Option<u64>,
     /// Of TPC-C alone.
-    pub(crate) tpcc: Option<TpccPlan>,
+    #[command(flatten)]
+    pub(crate) tpcc: TpccPlan,
 }
 
 impl Plan {
-    /// One thread, on no records, with nothing that was asked for.
-    pub(crate) fn new(bench: Bench, engine: String, dir: &Path, seconds: f64) -> Plan {
-        Plan {
-            bench,
-            engine,
-            dir: dir.to_owned(),
-            records: 0,
-            value_size: 0,
-            pool_bytes: 0,
-            prefault: false,
-            threads: 1,
-            seconds,
-            warmup_seconds: 0.0,
-            dist: None,
-            theta: YCSB_THETA,
-            load: LoadOrder::Sorted,
-            seed: 1,
-            counters: false,
-            device_bytes: None,
-            durability: Durability::None,
-            log_limit_bytes: None,
-            batch: 1,
-            rate: None,
-            tpcc: None,
+    /// The threads of its phases, which know by themselves when to stop.
+    pub(crate) fn team<'a>(&self, interrupt: &'a Interrupt) -> Team<'a> {
+        let threads = self.conditions.threads;
+        Team { threads, counts: self.counters, limit: None, interrupt }
+    }
+
+    /// The plan that these options are for a workload on an engine, in rounds of so many seconds. TPC-C,
+    /// whose data grow, works for `all_seconds`.
+    pub(crate) fn resolved(
+        &self,
+        bench: Bench,
+        named: &Named,
+        seconds: f64,
+        all_seconds: f64,
+    ) -> Result<Plan, BenchError> {
+        let mut plan = Plan { bench, engine: named.to_string(), seconds, ..self.clone() };
+        let conditions = &mut plan.conditions;
+        named.kind.can_run(bench, conditions.durability).map_err(BenchError::Options)?;
+        let is_for_many = match bench.mix() {
+            Some(mix) => mix.read + mix.scan > 0 && conditions.rate_per_s.is_none(),
+            None => matches!(bench, Bench::Load | Bench::Tpcc),
+        };
+        if named.many() > 1 && !is_for_many {
+            let why = "many is for load, lookup, ycsb and tpcc, without --rate";
+            return Err(BenchError::Options(format!("{named}: {why}")));
         }
-    }
-
-    /// Bytes of all keys and values.
-    pub(crate) fn data_bytes(&self) -> u64 {
-        data_bytes(self.records, self.value_size)
-    }
-
-    /// Whether the data should fit into the pool, with what a tree needs around it.
-    pub(crate) fn is_resident(&self) -> bool {
-        self.pool_bytes > self.data_bytes() + self.data_bytes() / 2
+        conditions.dist = conditions.dist.or(bench.dist());
+        let ample = if bench == Bench::Tpcc {
+            let warehouses = plan.tpcc.warehouses;
+            (conditions.records, conditions.value_size) = (Scale::FULL.rows(warehouses), 0);
+            ample_tpcc_pool_bytes(warehouses, all_seconds + plan.warmup)
+        } else {
+            ample_pool_bytes(conditions.records, conditions.value_size)
+        };
+        if conditions.pool_bytes == 0 {
+            conditions.pool_bytes = ample;
+        }
+        Ok(plan)
     }
 }
 
-/// Bytes of so many keys and values of this size.
-pub(crate) fn data_bytes(records: u64, value_size: usize) -> u64 {
-    records.saturating_mul((KEY_BYTES + value_size) as u64)
+#[cfg(test)]
+impl Plan {
+    /// What a command line without options says.
+    pub(crate) fn usual() -> Plan {
+        let command = Plan::augment_args(clap::Command::new(""));
+        clap::FromArgMatches::from_arg_matches(&command.get_matches_from([""])).unwrap()
+    }
 }
 
 /// A pool in which everything fits, also after inserts in random order, which leave pages
 /// two thirds full.
-pub(crate) fn ample_pool_bytes(records: u64, value_size: usize) -> u64 {
+fn ample_pool_bytes(records: u64, value_size: usize) -> u64 {
     const RECORD_OVERHEAD_BYTES: u64 = 24;
     const LEAST_BYTES: u64 = 64 << 20;
     let around = records.saturating_mul(RECORD_OVERHEAD_BYTES);
@@ -110,7 +116,7 @@ pub(crate) fn ample_pool_bytes(records: u64, value_size: usize) -> u64 {
 }
 
 /// A pool in which TPC-C stays resident for so many seconds at any speed that is to be expected.
-pub(crate) fn ample_tpcc_pool_bytes(warehouses: u16, seconds: f64) -> u64 {
+fn ample_tpcc_pool_bytes(warehouses: u16, seconds: f64) -> u64 {
     const WAREHOUSE_BYTES: u64 = 192 << 20;
     /// Orders, their lines and payments of some 50 thousand transactions.
     const BYTES_PER_S: f64 = (32 << 20) as f64;

@@ -1,5 +1,7 @@
 //! Whose turn it is, and what people see of it while they wait.
 
+use std::time::Duration;
+
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Receives a line for people about what goes on.
@@ -15,6 +17,13 @@ pub(crate) fn bar(turns: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:24} {pos}/{len} turns, {eta} left: {msg}")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(turns as u64).with_style(style)
+}
+
+/// What turns while there is no telling how much is left.
+pub(crate) fn spinner() -> ProgressBar {
+    let spinner = ProgressBar::new_spinner();
+    spinner.enable_steady_tick(Duration::from_millis(200));
+    spinner
 }
 
 /// Shows on the bar what a side does.

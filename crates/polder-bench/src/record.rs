@@ -15,8 +15,8 @@
 //! # Kept by hand                  this and all behind it stays as it is
 //! ```
 
-use std::fmt;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::SystemTime;
@@ -41,123 +41,54 @@ impl FromStr for Place {
 
     fn from_str(text: &str) -> Result<Place, String> {
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        match text.rsplit_once('#') {
-            Some((file, key))
-                if !file.is_empty() && !key.is_empty() && key.chars().all(is_plain) =>
-            {
-                Ok(Place { file: PathBuf::from(file), key: key.to_owned() })
-            }
-            _ => Err(
-                "a file and a key of small letters, digits and hyphens: docs/results.md#lookups"
-                    .to_owned(),
-            ),
+        let (file, key) = text.rsplit_once('#').unwrap_or_default();
+        if file.is_empty() || key.is_empty() || !key.chars().all(is_plain) {
+            let why =
+                "a file and a key of small letters, digits and hyphens: docs/results.md#lookups";
+            return Err(why.to_owned());
         }
+        Ok(Place { file: PathBuf::from(file), key: key.to_owned() })
     }
-}
-
-/// What one run has left.
-#[derive(Debug, Clone, PartialEq)]
-struct Section {
-    key: String,
-    command: String,
-    circumstances: String,
-    printed: String,
-}
-
-impl fmt::Display for Section {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Section { key, command, circumstances, printed } = self;
-        write!(
-            f,
-            "## {key}\n\n    {command}\n\n{circumstances}\n\n{FENCE}text\n{printed}{FENCE}\n\n"
-        )
-    }
-}
-
-impl Section {
-    /// Reads what was written: all that stands from one heading to the next.
-    fn read(text: &str) -> Option<Section> {
-        let (key, rest) = text.strip_prefix("## ")?.split_once("\n\n    ")?;
-        let (command, rest) = rest.split_once("\n\n")?;
-        let (circumstances, rest) = rest.split_once("\n\n```text\n")?;
-        let printed = rest.strip_suffix("```\n\n")?;
-        let [key, command, circumstances, printed] =
-            [key, command, circumstances, printed].map(str::to_owned);
-        Some(Section { key, command, circumstances, printed })
-    }
-}
-
-/// The whole document.
-#[derive(Debug, Clone, PartialEq)]
-struct Document {
-    head: String,
-    sections: Vec<Section>,
-    by_hand: String,
-}
-
-impl fmt::Display for Document {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.head)?;
-        self.sections.iter().try_for_each(|section| section.fmt(f))?;
-        f.write_str(&self.by_hand)
-    }
-}
-
-impl FromStr for Document {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Document, String> {
-        let (written, by_hand) = text.split_at(heading(text, BY_HAND).unwrap_or(text.len()));
-        let (head, mut rest) = written.split_at(heading(written, "## ").unwrap_or(written.len()));
-        let mut sections = Vec::new();
-        while !rest.is_empty() {
-            let end = heading(&rest[1..], "## ").map_or(rest.len(), |at| at + 1);
-            let (section, behind) = rest.split_at(end);
-            let first = section.lines().next().unwrap_or_default();
-            let wrong = || format!("the section {first:?} is not as polder-bench writes it");
-            sections.push(Section::read(section).ok_or_else(wrong)?);
-            rest = behind;
-        }
-        Ok(Document { head: head.to_owned(), sections, by_hand: by_hand.to_owned() })
-    }
-}
-
-/// Where a line begins so, outside of fenced blocks.
-fn heading(text: &str, begin: &str) -> Option<usize> {
-    let (mut at, mut is_fenced) = (0, false);
-    for line in text.split_inclusive('\n') {
-        if !is_fenced && line.starts_with(begin) {
-            return Some(at);
-        }
-        is_fenced ^= line.starts_with(FENCE);
-        at += line.len();
-    }
-    None
 }
 
 impl Place {
     /// Puts what this process was told and has printed into its section.
     pub(crate) fn record(&self, printed: &str) -> Result<(), BenchError> {
         let day = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-        self.replace(Section {
-            key: self.key.clone(),
-            command: command(std::env::args()),
-            circumstances: format!("{}, on {}.", &day[..10], Machine::here()),
-            printed: format!("{}\n", printed.trim_end()),
-        })
+        let circumstances = format!("{}, on {}.", &day[..10], Machine::here());
+        let printed = format!("{}\n", printed.trim_end());
+        self.replace(&section(&self.key, &command(std::env::args()), &circumstances, &printed))
     }
 
-    fn replace(&self, section: Section) -> Result<(), BenchError> {
-        let text = fs::read_to_string(&self.file).map_err(BenchError::file(&self.file))?;
-        let path = self.file.display();
-        let mut document: Document =
-            text.parse().map_err(|why| BenchError::Options(format!("{path}: {why}")))?;
-        match document.sections.iter_mut().find(|old| old.key == section.key) {
-            Some(old) => *old = section,
-            None => document.sections.push(section),
-        }
-        replace(&self.file, &document.to_string())
+    /// Puts a section in the place of the one with its heading, or behind all others.
+    fn replace(&self, section: &str) -> Result<(), BenchError> {
+        let mut text = fs::read_to_string(&self.file).map_err(BenchError::file(&self.file))?;
+        text.replace_range(place_of(&text, &format!("## {}\n", self.key)), section);
+        replace(&self.file, &text)
     }
+}
+
+/// What one run has left.
+fn section(key: &str, command: &str, circumstances: &str, printed: &str) -> String {
+    format!("## {key}\n\n    {command}\n\n{circumstances}\n\n{FENCE}text\n{printed}{FENCE}\n\n")
+}
+
+/// Where the section with this heading stands in a document, up to the next one; or, empty, where it
+/// should. Lines in fenced blocks are no headings.
+fn place_of(text: &str, heading: &str) -> Range<usize> {
+    let (mut at, mut is_fenced, mut begin) = (0, false, None);
+    for line in text.split_inclusive('\n') {
+        let ends = line == BY_HAND || begin.is_some() && line.starts_with("## ");
+        if !is_fenced && ends {
+            break;
+        }
+        if !is_fenced && line == heading {
+            begin = Some(at);
+        }
+        is_fenced ^= line.starts_with(FENCE);
+        at += line.len();
+    }
+    begin.unwrap_or(at)..at
 }
 
 /// The command line as somebody would type it again, without `--record`.
@@ -181,22 +112,31 @@ fn command(arguments: impl IntoIterator<Item = String>) -> String {
 mod tests {
     use super::*;
 
-    fn section(key: &str, printed: &str) -> Section {
-        Section {
-            key: key.to_owned(),
-            command: "polder-bench scan".to_owned(),
-            circumstances: "2026-11-24, on a machine.".to_owned(),
-            printed: printed.to_owned(),
-        }
+    fn scanned(key: &str, printed: &str) -> String {
+        section(key, "polder-bench scan", "2026-11-24, on a machine.", printed)
     }
 
     #[test]
     fn the_results_of_the_project_are_as_they_are_written() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results.md");
         let text = fs::read_to_string(path).unwrap();
-        let document: Document = text.parse().unwrap();
-        assert_eq!(document.to_string(), text);
-        assert!(document.by_hand.starts_with(BY_HAND) && document.head.starts_with("# "));
+        let (written, _) = text.split_at(place_of(&text, "## none\n").end);
+        assert!(text.starts_with("# ") && text[written.len()..].starts_with(BY_HAND));
+        let (mut at, mut sections) = (written.find("\n## ").unwrap() + 1, 0);
+        while at < written.len() {
+            let heading = written[at..].split_inclusive('\n').next().unwrap();
+            let place = place_of(written, heading);
+            assert_eq!(place.start, at, "{heading}");
+            let parts: Vec<&str> = written[place.clone()].splitn(4, "\n\n").collect();
+            let [_, command, circumstances, printed] = parts[..] else { panic!("{heading}") };
+            let printed =
+                printed.strip_prefix("```text\n").unwrap().strip_suffix("```\n\n").unwrap();
+            let key = heading.trim_start_matches("## ").trim_end();
+            let again = section(key, command.trim_start(), circumstances, printed);
+            assert_eq!(written[place.clone()], again);
+            (at, sections) = (place.end, sections + 1);
+        }
+        assert!(sections > 5);
     }
 
     #[test]
@@ -205,21 +145,20 @@ mod tests {
         let file = dir.path().join("results.md");
         let (head, by_hand) = ("# Results\n\nWords.\n\n", "# Kept by hand\n\n## scans\n\nOld.\n");
         fs::write(&file, format!("{head}{by_hand}")).unwrap();
-        let place = Place { file: file.clone(), key: String::new() };
-        let (scans, loads) = (section("scans", "1\n"), section("loads", "## 2\n"));
-        for written in [&scans, &loads, &section("scans", "# Kept by hand\n3\n")] {
-            place.replace(written.clone()).unwrap();
-        }
-        let scans = section("scans", "# Kept by hand\n3\n");
+        let put = |key: &str, printed: &str| {
+            let place = Place { file: file.clone(), key: key.to_owned() };
+            place.replace(&scanned(key, printed)).unwrap();
+        };
+        put("scans", "1\n");
+        put("loads", "## 2\n## loads\n");
+        put("scans", "# Kept by hand\n3\n");
+        put("loads", "## 2\n## scans\n");
+        let scans = scanned("scans", "# Kept by hand\n3\n");
+        let loads = scanned("loads", "## 2\n## scans\n");
         let text = fs::read_to_string(&file).unwrap();
         assert_eq!(text, format!("{head}{scans}{loads}{by_hand}"));
-        assert_eq!(text.parse::<Document>().unwrap().sections, [scans, loads]);
-
-        let broken = text.replace("    polder-bench scan\n", "");
-        fs::write(&file, &broken).unwrap();
-        let why = place.replace(section("loads", "")).unwrap_err().to_string();
-        assert!(why.contains("results.md") && why.contains("\"## scans\""), "{why}");
-        assert_eq!(fs::read_to_string(&file).unwrap(), broken);
+        let nowhere = Place { file: dir.path().join("none.md"), key: "scans".to_owned() };
+        assert!(nowhere.replace("").unwrap_err().to_string().contains("none.md"));
     }
 
     #[test]

@@ -81,44 +81,14 @@ fn word(key: Key, salt: Option<u64>, index: u64) -> u64 {
     spread ^ (spread >> 32)
 }
 
-/// A value of its own, without an allocation where it is small.
-#[derive(Debug, Clone)]
-pub enum Value {
-    /// The first `len` of these bytes.
-    Small {
-        /// How many of them.
-        len: u8,
-        /// The bytes.
-        bytes: [u8; Value::SMALL_BYTES],
-    },
-    /// More than fits into [`Value::Small`].
-    Large(Vec<u8>),
-}
+/// A value as it is stored.
+pub type Value = Vec<u8>;
 
-impl Value {
-    /// The longest value that needs no allocation.
-    pub const SMALL_BYTES: usize = 120;
-
-    /// The value of this length that a load stores with this key.
-    pub fn first_of(key: Key, len: usize) -> Value {
-        if len > Value::SMALL_BYTES {
-            let mut bytes = vec![0; len];
-            fill(key, 0, &mut bytes);
-            return Value::Large(bytes);
-        }
-        let mut bytes = [0; Value::SMALL_BYTES];
-        fill(key, 0, &mut bytes[..len]);
-        Value::Small { len: len as u8, bytes }
-    }
-}
-
-impl AsRef<[u8]> for Value {
-    fn as_ref(&self) -> &[u8] {
-        match self {
-            Value::Small { len, bytes } => &bytes[..usize::from(*len)],
-            Value::Large(bytes) => bytes,
-        }
-    }
+/// The value of this length that a load stores with this key.
+pub fn first_value(key: Key, len: usize) -> Value {
+    let mut value = vec![0; len];
+    fill(key, 0, &mut value);
+    value
 }
 
 #[cfg(test)]
@@ -156,7 +126,7 @@ mod tests {
     #[test]
     fn first_values_are_values() {
         for len in [0, 8, 120, 121] {
-            assert!(is_value_of(key(9), Value::first_of(key(9), len).as_ref(), len));
+            assert!(is_value_of(key(9), &first_value(key(9), len), len));
         }
     }
 }

@@ -3,37 +3,32 @@
 //! The policies are the pool's own ([`polder_pool::replacement`]), run on simulated frames; beside
 //! them stand references that know a trace rather than frames: exact LRU, FIFO, random, and the
 //! optimum. From the bottom: `trace` is a sequence of requests, `formats` reads and `zipf` and
-//! `mixed` make one, `frames` runs a policy on it, `exact` and `optimum` are the references,
-//! `curve` has what the pool would tell of all sizes at once, `report` prints.
+//! `mixed` make one, `frames` runs a policy on it, `references` has the others, `curve` what the
+//! pool would tell of all sizes at once.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use indicatif::ProgressBar;
-use polder_pool::FrameId;
 use polder_pool::replacement::ReplacementKind;
-use strum::VariantArray;
+use serde::Serialize;
 
 use crate::error::BenchError;
+use crate::size::show_bytes;
 
 mod curve;
-mod exact;
 mod formats;
 mod frames;
 mod mixed;
-mod optimum;
-mod packed;
-mod report;
+mod references;
 mod trace;
 mod zipf;
 
 pub(crate) use formats::Format;
-pub(crate) use mixed::Mixed;
-pub(crate) use report::{Replayed, table};
 pub(crate) use trace::MOST_REQUESTS;
-pub(crate) use zipf::{Paper, Zipfian};
+pub(crate) use zipf::Zipfian;
 
-use exact::Order;
-use trace::Trace;
+use trace::{Tally, Trace};
 
 /// What to replay, and on which policies.
 #[derive(Debug, Clone)]
@@ -47,17 +42,18 @@ pub(crate) struct Replay {
 #[derive(Debug, Clone)]
 pub(crate) enum Source {
     /// In this format, or in the one that its name says.
-    File(std::path::PathBuf, Option<Format>),
+    File(PathBuf, Option<Format>),
     /// Pages drawn by Zipf's law.
     Zipfian(Zipfian),
     /// The lookups of leanstore-2018, VI-B.
-    Paper(Paper),
+    Paper { requests: u32 },
     /// Transactions like those of TPC-C.
-    Mixed(Mixed),
+    Mixed { requests: u32 },
 }
 
 /// How much the cache holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum CacheSize {
     /// Pages, all of one size.
     Frames(u32),
@@ -66,37 +62,36 @@ pub(crate) enum CacheSize {
 }
 
 /// The policy, or the reference, that decides what stays.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, strum::Display)]
+#[strum(serialize_all = "lowercase")]
 enum Player {
+    #[strum(to_string = "{0}")]
     Policy(ReplacementKind),
-    Reference(Order),
+    #[strum(to_string = "exact LRU")]
+    Lru,
+    #[strum(to_string = "FIFO")]
+    Fifo,
+    Random,
     Optimum,
     /// LRU, as the pool's sampler would tell of it.
+    #[strum(to_string = "sampled LRU")]
     Sampled,
 }
 
-impl Player {
-    fn name(self) -> String {
-        match self {
-            Player::Policy(kind) => kind.to_string(),
-            Player::Reference(order) => order.to_string(),
-            Player::Optimum => "optimum".to_owned(),
-            Player::Sampled => "sampled LRU".to_owned(),
-        }
-    }
-}
-
-/// Hits and writes among the requests that count.
-#[derive(Debug, Clone, Copy, Default)]
-struct Tally {
-    requests: u64,
-    hits: u64,
-    /// Hits of which the policy heard, as the page bore the mark. References hear of none.
-    heard: u64,
-    /// Pages that had been changed when they went: what goes to the device.
-    writes: u64,
-    /// The mean error of a sampled curve.
-    curve_error: Option<f64>,
+/// One policy at one size on one trace; the JSON line.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Replayed {
+    pub(crate) trace: String,
+    pub(crate) policy: String,
+    /// `frames` or `bytes`.
+    #[serde(flatten)]
+    pub(crate) size: CacheSize,
+    #[serde(flatten)]
+    pub(crate) tally: Tally,
+    pub(crate) hit_percent: f64,
+    pub(crate) misses: u64,
+    /// Of the whole replay, the simulation's own share included.
+    pub(crate) ns_per_request: f64,
 }
 
 impl Replay {
@@ -121,35 +116,28 @@ impl Replay {
         spinner: &ProgressBar,
         mut report: impl FnMut(&str, &[Replayed]) -> Result<(), BenchError>,
     ) -> Result<(), BenchError> {
-        spinner.set_message(format!("{}: reading", self.source.name()));
+        let name = self.source.name();
+        spinner.set_message(format!("{name}: reading"));
         let trace = self.source.trace()?;
         for &size in &self.sizes {
-            let title = format!("{}, {}", self.source.name(), size.show());
-            let (frames, bytes) = match size {
-                CacheSize::Frames(frames) => (Some(frames), None),
-                CacheSize::Bytes(bytes) => (None, Some(bytes)),
+            let title = match size {
+                CacheSize::Frames(frames) => format!("{name}, {frames} frames"),
+                CacheSize::Bytes(bytes) => format!("{name}, {}", show_bytes(bytes)),
             };
             let mut rows = Vec::new();
             for player in self.players(size) {
-                let policy = player.name();
-                spinner.set_message(format!("{title}: {policy}"));
+                spinner.set_message(format!("{title}: {player}"));
                 let begun = Instant::now();
                 let tally = play(player, &trace, size)?;
                 let ns = begun.elapsed().as_nanos() as f64;
                 rows.push(Replayed {
-                    trace: self.source.name(),
-                    paper_percent: self.source.paper_percent(&policy, size),
-                    policy,
-                    frames,
-                    bytes,
-                    requests: tally.requests,
-                    hits: tally.hits,
+                    trace: name.clone(),
+                    policy: player.to_string(),
+                    size,
                     hit_percent: 100.0 * tally.hits as f64 / tally.requests.max(1) as f64,
                     misses: tally.requests - tally.hits,
-                    writes: tally.writes,
-                    heard: tally.heard,
                     ns_per_request: ns / trace.requests.len().max(1) as f64,
-                    curve_error: tally.curve_error,
+                    tally,
                 });
             }
             report(&title, &rows)?;
@@ -159,94 +147,79 @@ impl Replay {
 
     /// Policies know frames alone: a cache that is sized in bytes has the references only.
     fn players(&self, size: CacheSize) -> Vec<Player> {
-        let policies = self.policies.iter().map(|&kind| Player::Policy(kind));
-        let references = Order::VARIANTS.iter().copied().map(Player::Reference);
-        let references = references.chain([Player::Optimum]);
-        match size {
-            CacheSize::Bytes(_) => references.collect(),
-            CacheSize::Frames(frames) => {
-                let sampled = curve::has_sample(frames).then_some(Player::Sampled);
-                policies.chain(references).chain(sampled).collect()
-            }
-        }
+        let references = [Player::Lru, Player::Fifo, Player::Random, Player::Optimum];
+        let CacheSize::Frames(frames) = size else { return references.to_vec() };
+        let policies = self.policies.iter().copied().map(Player::Policy);
+        let sampled = curve::has_sample(frames).then_some(Player::Sampled);
+        policies.chain(references).chain(sampled).collect()
     }
 }
 
 impl Source {
-    pub(crate) fn is_file(&self) -> bool {
-        matches!(self, Source::File(..))
-    }
-
-    pub(crate) fn is_zipfian(&self) -> bool {
-        matches!(self, Source::Zipfian(_))
-    }
+    /// What the two that are made and need nothing else are called in the place of a file.
+    pub(crate) const PAPER: &str = "leanstore-vi-b";
+    pub(crate) const MIXED: &str = "tpcc-like";
+    /// The pool of 1 GiB of the paper.
+    pub(crate) const PAPER_SIZE: CacheSize = CacheSize::Frames(65_536);
 
     /// Its name in tables.
     pub(crate) fn name(&self) -> String {
         match self {
-            Source::File(path, _) => path
-                .file_name()
-                .map_or(path.display().to_string(), |name| name.to_string_lossy().into_owned()),
+            Source::File(path, _) => {
+                path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+            }
             Source::Zipfian(zipfian) => format!("zipf:{}", zipfian.theta),
-            Source::Paper(_) => Paper::NAME.to_owned(),
-            Source::Mixed(_) => Mixed::NAME.to_owned(),
+            Source::Paper { .. } => Source::PAPER.to_owned(),
+            Source::Mixed { .. } => Source::MIXED.to_owned(),
         }
     }
 
     /// Whether its pages have sizes.
     fn has_sizes(&self) -> bool {
-        matches!(self, Source::File(path, said) if Format::has_sizes(*said, path))
+        matches!(self, Source::File(path, said)
+            if said.or_else(|| Format::of(path)) == Some(Format::Oracle))
     }
 
     fn trace(&self) -> Result<Trace, BenchError> {
         Ok(match self {
             Source::File(path, said) => formats::read(path, *said)?,
             Source::Zipfian(zipfian) => zipfian.trace(),
-            Source::Paper(paper) => paper.trace(),
-            Source::Mixed(mixed) => mixed.trace(),
+            Source::Paper { requests } => zipf::paper(*requests),
+            Source::Mixed { requests } => mixed::mixed(*requests),
         })
-    }
-
-    fn paper_percent(&self, name: &str, size: CacheSize) -> Option<f64> {
-        match (self, size) {
-            (Source::Paper(_), CacheSize::Frames(Paper::FRAMES)) => Paper::percent(name),
-            _ => None,
-        }
-    }
-}
-
-impl CacheSize {
-    /// The number of frames, if the pool can have as many.
-    pub(crate) fn frames(count: u64) -> Result<CacheSize, BenchError> {
-        match u32::try_from(count) {
-            Ok(frames @ 1..) if frames <= FrameId::MAX.get() => Ok(CacheSize::Frames(frames)),
-            _ => {
-                let most = FrameId::MAX.get();
-                Err(BenchError::Options(format!("a pool has from 1 to {most} frames, not {count}")))
-            }
-        }
-    }
-
-    fn show(self) -> String {
-        match self {
-            CacheSize::Frames(frames) => format!("{frames} frames"),
-            CacheSize::Bytes(bytes) => crate::size::show_bytes(bytes),
-        }
     }
 }
 
 /// One player through the whole trace.
 fn play(player: Player, trace: &Trace, size: CacheSize) -> Result<Tally, BenchError> {
-    let room = trace.room(size);
     match (player, size) {
         (Player::Policy(kind), CacheSize::Frames(frames)) => frames::run(kind, trace, frames),
         (Player::Sampled, CacheSize::Frames(frames)) => curve::run(trace, frames),
-        (Player::Reference(order), _) => exact::run(order, trace, &room),
-        (Player::Optimum, _) => optimum::run(trace, &room),
-        (Player::Policy(_) | Player::Sampled, CacheSize::Bytes(_)) => {
-            Err(BenchError::Options(format!("{} knows frames, not bytes", player.name())))
-        }
+        _ => references::run(player, trace, size),
     }
+}
+
+/// The rows of one trace at one size, for people. `title` says which.
+pub(crate) fn table(title: &str, rows: &[Replayed]) -> String {
+    let titles = ["policy", "hits", "hit ratio", "misses", "writes", "heard", "ns/request"];
+    let cells = rows.iter().map(|row| {
+        let heard = 100.0 * row.tally.heard as f64 / row.tally.requests.max(1) as f64;
+        vec![
+            row.policy.clone(),
+            row.tally.hits.to_string(),
+            format!("{:.3}%", row.hit_percent),
+            row.misses.to_string(),
+            row.tally.writes.to_string(),
+            format!("{heard:.3}%"),
+            format!("{:.1}", row.ns_per_request),
+        ]
+    });
+    let requests = rows.first().map_or(0, |row| row.tally.requests);
+    let mut text = format!("{title}, {requests} requests\n{}", crate::table::table(&titles, cells));
+    for (row, error) in rows.iter().filter_map(|row| Some((row, row.tally.curve_error?))) {
+        text += &format!("The curve of {} is {:.3}% off on average.\n", row.policy, 100.0 * error);
+    }
+    text
 }
 
 #[cfg(test)]

@@ -1,69 +1,61 @@
 //! What is printed: one JSON line a result, or a table for people.
 
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::bench::Bench;
-use crate::counters::{Counted, Event};
+use crate::conditions::{Conditions, data_bytes};
+use crate::counters;
 use crate::dist::Dist;
-use crate::durability::Durability;
 use crate::interval::{Median, median};
 use crate::latencies::Latencies;
-use crate::plan::{Plan, data_bytes};
+use crate::plan::Plan;
 use crate::size::{show_bytes, show_count, show_ns};
 use crate::table::table;
 use crate::team::Outcome;
 use crate::tpcc::{Tally, TpccResult, TpccSummary};
+use crate::usage::{Usage, peak_rss_bytes};
 
-/// What a round has used, beside time.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Cost {
-    /// Processor time of the whole process.
-    pub(crate) cpu_s: f64,
-    /// Requests to the device within the round.
-    pub(crate) device_reads: u64,
-    pub(crate) device_writes: u64,
-    /// Bytes written towards the device from the begin of the round until the engine has settled
-    /// behind it, where the kernel says so; see [`crate::usage`].
-    pub(crate) written_bytes: Option<u64>,
-    pub(crate) peak_rss_bytes: Option<u64>,
+/// Figures by their names in JSON. What was not measured is not there:
+///
+/// * `commits_per_s` is of `commit` alone, whose operations are the writes of all batches.
+/// * `cpu_s_per_op` has the processor time of the whole process, its background threads too.
+/// * Latencies are not there where single operations are not timed; for `commit` they are those of
+///   whole batches. Those of an open loop count from when an operation should have begun.
+/// * `device_bytes_written` counts from the begin of the round until the engine has settled behind it,
+///   where the kernel says so; `write_amplification` is that by what was asked of it, an upper bound
+///   for engines that write by way of the page cache. See [`crate::usage`].
+/// * What the processor counted, an operation, is there with `--counters`, where the kernel permits.
+pub(crate) type Figures = BTreeMap<String, f64>;
+
+/// How people see a figure: by which name in a round, in which column of a comparison (in none without a
+/// title), and how it is written.
+type Shown = (&'static str, &'static str, &'static str, fn(f64) -> String);
+
+/// Figures as people see them, by their names in JSON.
+const SHOWN: [Shown; 12] = [
+    ("ops_per_s", "throughput", "median", show_rate),
+    ("commits_per_s", "commits", "", show_rate),
+    ("cpu_s_per_op", "processor time an operation", "cpu/op", |seconds| show_ns(seconds * 1e9)),
+    ("peak_rss_bytes", "peak resident set", "peak RSS", |bytes| show_bytes(bytes as u64)),
+    ("device_reads_per_s", "device reads", "reads", show_rate),
+    ("device_writes_per_s", "device writes", "", show_rate),
+    ("p50_ns", "latency p50", "p50", show_ns),
+    ("p99_ns", "latency p99", "p99", show_ns),
+    ("p999_ns", "latency p99.9", "p99.9", show_ns),
+    ("max_ns", "longest latency", "longest", show_ns),
+    ("device_bytes_written", "device bytes written", "", |bytes| show_bytes(bytes as u64)),
+    ("write_amplification", "write amplification", "write amp", |factor| format!("{factor:.2}")),
+];
+
+fn show_rate(per_s: f64) -> String {
+    format!("{}/s", show_count(per_s))
 }
 
-/// What of its plan a figure depends on.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Conditions {
-    pub(crate) threads: usize,
-    pub(crate) records: u64,
-    pub(crate) value_size: usize,
-    pub(crate) pool_bytes: u64,
-    /// `None` where all records are touched in turn.
-    pub(crate) dist: Option<Dist>,
-    pub(crate) theta: f64,
-    pub(crate) durability: Durability,
-    pub(crate) log_limit_bytes: Option<u64>,
-    /// Writes in a commit; 1 but for `commit`.
-    pub(crate) batch: u64,
-    /// Operations a second that should begin; `None` in a closed loop.
-    pub(crate) rate_per_s: Option<u64>,
-}
-
-impl Conditions {
-    fn of(plan: &Plan) -> Conditions {
-        Conditions {
-            // A bulk load is one thread's work in every engine.
-            threads: if plan.bench == Bench::Bulk { 1 } else { plan.threads },
-            records: plan.records,
-            value_size: plan.value_size,
-            pool_bytes: plan.pool_bytes,
-            dist: plan.dist,
-            theta: plan.theta,
-            durability: plan.durability,
-            log_limit_bytes: plan.log_limit_bytes,
-            batch: plan.batch,
-            rate_per_s: plan.rate,
-        }
-    }
+/// What the figure of something that the processor counted is called, an operation.
+fn counted(name: &str) -> String {
+    name.to_lowercase().replace(' ', "_") + "_per_op"
 }
 
 /// The result of one round on one engine; the JSON line.
@@ -76,124 +68,92 @@ pub(crate) struct RunResult {
     pub(crate) seconds: f64,
     /// Operations; for `scan`, entries; for `commit`, the writes of all batches.
     pub(crate) ops: u64,
-    pub(crate) ops_per_s: f64,
-    /// Of `commit` alone.
-    pub(crate) commits_per_s: Option<f64>,
-    /// Processor time of the whole process, its background threads too.
-    pub(crate) cpu_s_per_op: f64,
-    /// `None` where single operations are not timed; for `commit` those of whole batches. Those of
-    /// an open loop count from when an operation should have begun.
-    #[serde(flatten)]
-    pub(crate) latencies: Latencies<Option<u64>>,
-    pub(crate) device_reads_per_s: f64,
-    pub(crate) device_writes_per_s: f64,
     /// Bytes of keys and values that were written.
     pub(crate) user_bytes_written: u64,
-    /// See [`Cost::written_bytes`].
-    pub(crate) device_bytes_written: Option<u64>,
-    /// Device bytes by user bytes; `None` where either is not known or nothing was written. An
-    /// upper bound for engines that write by way of the page cache: see [`crate::usage`].
-    pub(crate) write_amplification: Option<f64>,
-    pub(crate) peak_rss_bytes: Option<u64>,
-    #[serde(flatten)]
-    pub(crate) counted: Counted,
     /// Of TPC-C alone, whose operations are transactions.
     pub(crate) tpcc: Option<TpccResult>,
+    #[serde(flatten)]
+    pub(crate) figures: Figures,
 }
 
 impl RunResult {
-    /// Puts together what was measured; `tally` is of TPC-C alone, and `check_s` how long the check
-    /// behind a round of it took.
+    /// Puts together what was measured and used; `tally` is of TPC-C alone, and `check_s` how long the
+    /// check behind a round of it took.
     pub(crate) fn new(
         plan: &Plan,
         outcome: &Outcome,
         tally: Option<&Tally>,
-        cost: &Cost,
+        used: Usage,
         check_s: Option<f64>,
     ) -> RunResult {
-        // A round that was over at once still has a rate that JSON can express.
-        let seconds = outcome.seconds.max(1e-9);
-        let ops = outcome.ops.max(1) as f64;
-        let ops_per_s = outcome.ops as f64 / seconds;
-        let is_timed = !outcome.latencies.is_empty();
-        let counts = |event| Some(outcome.counts?.of(event)? / ops);
-        let tpcc = plan.tpcc.zip(tally);
-        let user_bytes = match tpcc {
-            Some((_, tally)) => tally.written_bytes,
-            None => data_bytes(outcome.written, plan.value_size),
+        let Outcome { seconds, ops, .. } = *outcome;
+        // A round that was over at once still has rates that JSON can express.
+        let per_s = |count: u64| count as f64 / seconds.max(1e-9);
+        let per_op = |amount: f64| amount / ops.max(1) as f64;
+        let user_bytes_written = match tally {
+            Some(tally) => tally.written_bytes,
+            None => data_bytes(outcome.written, plan.conditions.value_size),
         };
-        let amplified = cost.written_bytes.filter(|_| user_bytes > 0);
+        let (batch, is_commit) = (plan.conditions.batch, plan.bench == Bench::Commit);
+        let latencies = Latencies::of(&outcome.latencies).map(|ns| ns as f64);
+        let timed = |ns: f64| (!outcome.latencies.is_empty()).then_some(ns);
+        let written = used.written_bytes.map(|bytes| bytes as f64);
+        let amplified = written.filter(|_| user_bytes_written > 0);
+        let figures = [
+            ("ops_per_s", Some(per_s(ops))),
+            ("commits_per_s", is_commit.then(|| per_s(ops) / batch as f64)),
+            ("cpu_s_per_op", Some(per_op(used.cpu_s))),
+            ("p50_ns", timed(latencies.p50_ns)),
+            ("p99_ns", timed(latencies.p99_ns)),
+            ("p999_ns", timed(latencies.p999_ns)),
+            ("max_ns", timed(latencies.max_ns)),
+            ("device_reads_per_s", Some(per_s(used.device.reads))),
+            ("device_writes_per_s", Some(per_s(used.device.writes))),
+            ("device_bytes_written", written),
+            ("write_amplification", amplified.map(|bytes| bytes / user_bytes_written as f64)),
+            ("peak_rss_bytes", peak_rss_bytes().map(|bytes| bytes as f64)),
+        ]
+        .into_iter()
+        .filter_map(|(name, figure)| Some((name.to_owned(), figure?)));
+        let counts = outcome.counts.iter().map(|(name, count)| (counted(name), per_op(*count)));
         RunResult {
             bench: plan.bench,
             engine: plan.engine.clone(),
-            conditions: Conditions::of(plan),
-            seconds: outcome.seconds,
-            ops: outcome.ops,
-            ops_per_s,
-            commits_per_s: (plan.bench == Bench::Commit).then(|| ops_per_s / plan.batch as f64),
-            cpu_s_per_op: cost.cpu_s / ops,
-            latencies: Latencies::of(&outcome.latencies).map(|ns| is_timed.then_some(ns)),
-            device_reads_per_s: cost.device_reads as f64 / seconds,
-            device_writes_per_s: cost.device_writes as f64 / seconds,
-            user_bytes_written: user_bytes,
-            device_bytes_written: cost.written_bytes,
-            write_amplification: amplified.map(|bytes| bytes as f64 / user_bytes as f64),
-            peak_rss_bytes: cost.peak_rss_bytes,
-            counted: Counted::each(counts),
-            tpcc: tpcc.map(|(of, tally)| TpccResult::new(of, tally, outcome.seconds, check_s)),
+            conditions: plan.conditions.clone(),
+            seconds,
+            ops,
+            user_bytes_written,
+            tpcc: tally.map(|tally| TpccResult::new(plan.tpcc, tally, seconds, check_s)),
+            figures: figures.chain(counts).collect(),
         }
     }
 
     /// A table for people.
     pub(crate) fn table(&self) -> String {
-        let conditions = &self.conditions;
-        let dist = match conditions.dist {
+        let Conditions { records, value_size, pool_bytes, dist, theta, .. } = self.conditions;
+        let dist = match dist {
             Some(Dist::Uniform) => ", uniform".to_owned(),
-            Some(dist) => format!(", {dist} {}", conditions.theta),
+            Some(dist) => format!(", {dist} {theta}"),
             None => String::new(),
         };
-        let ns = |ns: Option<u64>| ns.map_or("not timed".to_owned(), |ns| show_ns(ns as f64));
-        let latencies = self.latencies.map(ns);
-        let asked = |rate: u64| format!(", of {}/s asked for", show_count(rate as f64));
-        let asked = conditions.rate_per_s.map_or(String::new(), asked);
-        let mut rows = vec![
-            ("throughput", format!("{}/s{asked}", show_count(self.ops_per_s))),
-            ("operations", format!("{} in {:.2} s", self.ops, self.seconds)),
-            ("processor time", format!("{} an operation", show_ns(self.cpu_s_per_op * 1e9))),
-            ("latency p50", latencies.p50_ns),
-            ("latency p99", latencies.p99_ns),
-            ("latency p99.9", latencies.p999_ns),
-            ("longest latency", latencies.max_ns),
-            ("device reads", format!("{}/s", show_count(self.device_reads_per_s))),
-            ("device writes", format!("{}/s", show_count(self.device_writes_per_s))),
-            ("peak resident set", self.peak_rss_bytes.map_or("unknown".to_owned(), show_bytes)),
-        ];
-        for event in Event::ALL {
-            let count = self.counted.of(event).map(|count| format!("{count:.2} an operation"));
-            rows.extend(count.map(|count| (event.name(), count)));
-        }
-        if let Some(commits) = self.commits_per_s {
-            let batch = conditions.batch;
-            rows.insert(1, ("commits", format!("{}/s, each of {batch}", show_count(commits))));
-        }
-        if let Some(factor) = self.write_amplification {
-            rows.push(("write amplification", format!("{factor:.2}")));
-        }
         let data = match &self.tpcc {
             Some(tpcc) => tpcc.what(),
-            None => format!("{} records of {} bytes", conditions.records, conditions.value_size),
+            None => format!("{records} records of {value_size} bytes"),
         };
-        let mut text = format!(
-            "{} on {}: {data}, pool {}, {} thread(s){dist}, durability {}\n",
-            self.bench.name(),
-            self.engine,
-            show_bytes(conditions.pool_bytes),
-            conditions.threads,
-            conditions.durability,
-        );
-        text += &table(&[], rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]));
-        text += &self.tpcc.as_ref().map(TpccResult::table).unwrap_or_default();
-        text
+        let (bench, pool) = (self.bench.name(), show_bytes(pool_bytes));
+        let title =
+            format!("{bench} on {}: {data}, pool {pool}{dist}, {}\n", self.engine, self.conditions);
+        let mut rows =
+            vec![("operations".to_owned(), format!("{} in {:.2} s", self.ops, self.seconds))];
+        for (figure, name, _, show) in SHOWN {
+            rows.extend(self.figures.get(figure).map(|value| (name.to_owned(), show(*value))));
+        }
+        for name in counters::NAMES {
+            let count = self.figures.get(&counted(name));
+            rows.extend(count.map(|count| (format!("{name} an operation"), format!("{count:.2}"))));
+        }
+        let of_tpcc = self.tpcc.as_ref().map(TpccResult::table).unwrap_or_default();
+        title + &table(&[], rows.into_iter().map(|(name, value)| vec![name, value])) + &of_tpcc
     }
 }
 
@@ -204,6 +164,13 @@ pub(crate) struct Comparison {
     /// In the order in which they were named; an object with a key for each.
     #[serde(serialize_with = "as_object")]
     pub(crate) engines: Vec<(String, EngineSummary)>,
+}
+
+fn as_object<S: Serializer>(
+    engines: &[(String, EngineSummary)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(engines.iter().map(|(name, engine)| (name, engine)))
 }
 
 /// One engine in a comparison. Ratios are to the first engine named.
@@ -219,147 +186,74 @@ pub(crate) struct EngineSummary {
     pub(crate) rounds: usize,
     #[serde(flatten)]
     pub(crate) conditions: Conditions,
-    /// This and the following: medians over the rounds.
-    pub(crate) commits_per_s: Option<f64>,
-    pub(crate) cpu_s_per_op: Option<f64>,
-    #[serde(flatten)]
-    pub(crate) latencies: Latencies<Option<f64>>,
-    pub(crate) write_amplification: Option<f64>,
-    pub(crate) device_reads_per_s: Option<f64>,
-    pub(crate) device_writes_per_s: Option<f64>,
-    /// As `ratio`, for device reads; `None` where the first engine read nothing in some round.
-    pub(crate) device_ratio: Option<f64>,
-    pub(crate) device_ratio_low: Option<f64>,
-    pub(crate) device_ratio_high: Option<f64>,
-    /// The largest of all rounds.
-    pub(crate) peak_rss_bytes: Option<u64>,
-    #[serde(flatten)]
-    pub(crate) counted: Counted,
     /// Of TPC-C alone.
     pub(crate) tpcc: Option<TpccSummary>,
+    /// Medians over the rounds, and the largest resident set of all of them.
+    #[serde(flatten)]
+    pub(crate) figures: Figures,
 }
 
 impl EngineSummary {
     /// From the rounds of an engine and, in the same order, those of the first engine; `None`
     /// where there are none.
     pub(crate) fn new(rounds: &[RunResult], first: &[RunResult]) -> Option<EngineSummary> {
-        let any = rounds.first()?;
-        let ratio = paired_ratio(rounds, first, |round| round.ops_per_s)?;
-        let device = paired_ratio(rounds, first, |round| round.device_reads_per_s);
-        let middle = |figure: fn(&RunResult) -> f64| median(rounds.iter().map(figure));
-        let known =
-            |figure: &dyn Fn(&RunResult) -> Option<f64>| median(rounds.iter().filter_map(figure));
+        let ops_per_s = |round: &RunResult| round.figures.get("ops_per_s").copied();
+        let pairs = rounds.iter().zip(first);
+        let ratios = pairs.map(|(round, first)| Some(ops_per_s(round)? / ops_per_s(first)?));
+        let ratio = Median::of(&ratios.collect::<Option<Vec<_>>>()?)?;
+        let names = rounds.iter().flat_map(|round| round.figures.keys());
+        let figures = names.filter_map(|name| {
+            let of_rounds = rounds.iter().filter_map(|round| round.figures.get(name).copied());
+            let of_all = match name.as_str() {
+                "peak_rss_bytes" => of_rounds.reduce(f64::max),
+                _ => median(of_rounds),
+            };
+            Some((name.clone(), of_all?))
+        });
         Some(EngineSummary {
-            median_ops_per_s: middle(|round| round.ops_per_s)?,
+            median_ops_per_s: median(rounds.iter().filter_map(ops_per_s))?,
             ratio: ratio.value,
             ratio_low: ratio.low,
             ratio_high: ratio.high,
             confidence: ratio.confidence,
             rounds: rounds.len(),
-            conditions: any.conditions.clone(),
-            commits_per_s: known(&|round| round.commits_per_s),
-            cpu_s_per_op: middle(|round| round.cpu_s_per_op),
-            latencies: Latencies::each(|of| {
-                known(&|round| of(&round.latencies).map(|ns| ns as f64))
-            }),
-            write_amplification: known(&|round| round.write_amplification),
-            device_reads_per_s: middle(|round| round.device_reads_per_s),
-            device_writes_per_s: middle(|round| round.device_writes_per_s),
-            device_ratio: device.map(|ratio| ratio.value),
-            device_ratio_low: device.map(|ratio| ratio.low),
-            device_ratio_high: device.map(|ratio| ratio.high),
-            peak_rss_bytes: rounds.iter().filter_map(|round| round.peak_rss_bytes).max(),
-            counted: Counted::each(|event| known(&|round| round.counted.of(event))),
+            conditions: rounds.first()?.conditions.clone(),
             tpcc: TpccSummary::new(rounds.iter().filter_map(|round| round.tpcc.as_ref())),
+            figures: figures.collect(),
         })
     }
-}
-
-/// The median of each round's ratio; `None` where the first engine's figure is zero in a round.
-fn paired_ratio(
-    rounds: &[RunResult],
-    first: &[RunResult],
-    figure: fn(&RunResult) -> f64,
-) -> Option<Median> {
-    let pairs = rounds.iter().zip(first);
-    let ratios: Option<Vec<f64>> = pairs
-        .map(|(round, first)| {
-            let base = figure(first);
-            (base > 0.0).then(|| figure(round) / base)
-        })
-        .collect();
-    Median::of(&ratios?)
 }
 
 impl Comparison {
     /// A table for people.
     pub(crate) fn table(&self) -> String {
-        let mut text = self.bench.name().to_owned();
-        if let Some((_, any)) = self.engines.first() {
-            if let Some(tpcc) = &any.tpcc {
-                let _ = write!(text, ", {} warehouse(s), mix {}", tpcc.warehouses, tpcc.mix);
-            }
-            let Conditions { threads, durability, batch, rate_per_s, .. } = any.conditions;
-            let _ = write!(text, ", {threads} thread(s), durability {durability}");
-            if batch > 1 {
-                let _ = write!(text, ", {batch} writes in a commit");
-            }
-            if let Some(rate) = rate_per_s {
-                let _ = write!(text, ", {}/s asked for", show_count(rate as f64));
-            }
-        }
-        text.push('\n');
-        let titles = [
-            "engine",
-            "median",
-            "ratio",
-            "interval",
-            "cpu/op",
-            "peak RSS",
-            "reads",
-            "p50",
-            "p99",
-            "p99.9",
-            "longest",
-            "write amp",
-        ];
+        let bench = self.bench.name();
+        let Some((first, any)) = self.engines.first() else { return format!("{bench}\n") };
+        let tpcc = any.tpcc.as_ref().map_or(String::new(), |tpcc| {
+            format!(", {} warehouse(s), mix {}", tpcc.warehouses, tpcc.mix)
+        });
+        let [throughput, others @ ..] = &SHOWN;
+        let columns = others.iter().filter(|(_, _, title, _)| !title.is_empty());
+        let titles = ["engine", throughput.2, "ratio", "interval"].into_iter();
+        let titles: Vec<&str> = titles.chain(columns.clone().map(|column| column.2)).collect();
         let row = |(name, engine): &(String, EngineSummary)| {
-            let ns = |figure: Option<f64>| figure.map_or("-".to_owned(), show_ns);
-            let Latencies { p50_ns, p99_ns, p999_ns, max_ns } = engine.latencies.map(ns);
-            vec![
-                name.clone(),
-                format!("{}/s", show_count(engine.median_ops_per_s)),
-                format!("{:.3}", engine.ratio),
-                format!("{:.3} to {:.3}", engine.ratio_low, engine.ratio_high),
-                ns(engine.cpu_s_per_op.map(|s| s * 1e9)),
-                engine.peak_rss_bytes.map_or("-".to_owned(), show_bytes),
-                format!("{}/s", show_count(engine.device_reads_per_s.unwrap_or(0.0))),
-                p50_ns,
-                p99_ns,
-                p999_ns,
-                max_ns,
-                engine.write_amplification.map_or("-".to_owned(), |factor| format!("{factor:.2}")),
-            ]
+            let shown = |(figure, _, _, show): &Shown| {
+                engine.figures.get(*figure).map_or("-".to_owned(), |value| show(*value))
+            };
+            let ratio = format!("{:.3}", engine.ratio);
+            let interval = format!("{:.3} to {:.3}", engine.ratio_low, engine.ratio_high);
+            let first = [name.clone(), shown(throughput), ratio, interval].into_iter();
+            first.chain(columns.clone().map(shown)).collect()
         };
-        text += &table(&titles, self.engines.iter().map(row));
-        if let Some((first, summary)) = self.engines.first() {
-            let _ = writeln!(
-                text,
-                "  Ratios are medians over {} rounds of each round's ratio to {first}; intervals \
-                 hold with {:.1}%.",
-                summary.rounds,
-                summary.confidence * 100.0
-            );
-        }
-        text
+        format!(
+            "{bench}{tpcc}, {}\n{}  Ratios are medians over {} rounds of each round's ratio to \
+             {first}; intervals hold with {:.1}%.\n",
+            any.conditions,
+            table(&titles, self.engines.iter().map(row)),
+            any.rounds,
+            any.confidence * 100.0
+        )
     }
-}
-
-fn as_object<S: Serializer>(
-    engines: &[(String, EngineSummary)],
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(engines.iter().map(|(name, engine)| (name, engine)))
 }
 
 #[cfg(test)]
@@ -367,40 +261,23 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn result(engine: &str, ops_per_s: f64, reads: f64) -> RunResult {
+        let mut plan = Plan { engine: engine.to_owned(), ..Plan::usual() };
+        plan.conditions.durability = polder::Durability::Sync;
+        let figures = [
+            ("ops_per_s", ops_per_s),
+            ("p50_ns", 500.0),
+            ("device_reads_per_s", reads),
+            ("write_amplification", 2.5),
+        ];
         RunResult {
             bench: Bench::Lookup,
-            engine: engine.to_owned(),
-            conditions: Conditions {
-                threads: 1,
-                records: 10,
-                value_size: 120,
-                pool_bytes: 1 << 20,
-                dist: Some(Dist::Uniform),
-                theta: 0.99,
-                durability: Durability::Sync,
-                log_limit_bytes: None,
-                batch: 1,
-                rate_per_s: None,
-            },
-            commits_per_s: None,
+            engine: plan.engine,
+            conditions: plan.conditions,
             seconds: 1.0,
             ops: ops_per_s as u64,
-            ops_per_s,
-            cpu_s_per_op: 1.0 / ops_per_s,
-            latencies: Latencies {
-                p50_ns: Some(500),
-                p99_ns: Some(900),
-                p999_ns: None,
-                max_ns: Some(1000),
-            },
-            device_reads_per_s: reads,
-            device_writes_per_s: 0.0,
             user_bytes_written: 100,
-            device_bytes_written: Some(250),
-            write_amplification: Some(2.5),
-            peak_rss_bytes: Some(1000),
-            counted: Counted::default(),
             tpcc: None,
+            figures: figures.map(|(name, value)| (name.to_owned(), value)).into(),
         }
     }
 
@@ -412,7 +289,7 @@ pub(crate) mod tests {
         let summary = EngineSummary::new(&second, &first).unwrap();
         assert_eq!((summary.ratio_low, summary.ratio, summary.ratio_high), (2.0, 2.0, 2.0));
         assert_eq!(summary.median_ops_per_s, 400.0);
-        assert_eq!(summary.device_ratio, None);
+        assert_eq!(summary.figures["device_reads_per_s"], 2.0);
         let first = EngineSummary::new(&first, &first).unwrap();
         assert_eq!((first.ratio_low, first.ratio, first.ratio_high), (1.0, 1.0, 1.0));
     }
@@ -427,10 +304,18 @@ pub(crate) mod tests {
         };
         let json = serde_json::to_string(&comparison).unwrap();
         assert!(json.starts_with(r#"{"bench":"lookup","engines":{"z":{"median_ops_per_s":100.0,"#));
-        assert!(json.contains(r#""a":{"#) && json.contains(r#""device_ratio":1.0"#));
+        assert!(json.contains(r#""a":{"#) && json.contains(r#""device_reads_per_s":5.0"#));
         let table = comparison.table();
         assert!(table.contains("engine") && table.contains("durability sync"));
         assert!(table.contains("write amp") && table.contains("2.50"));
         assert!(rounds[0].table().contains("lookup on z"));
+    }
+
+    #[test]
+    fn a_result_travels_as_it_is() {
+        let json = serde_json::to_string(&result("z", 100.0, 5.0)).unwrap();
+        let back: RunResult = serde_json::from_str(&json).unwrap();
+        assert_eq!(serde_json::to_string(&back).unwrap(), json);
+        assert_eq!(back.figures.len(), 4);
     }
 }

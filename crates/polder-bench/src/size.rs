@@ -1,5 +1,9 @@
 //! Numbers of bytes and of things, and times, as people write them.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
 use bytesize::ByteSize;
 
 /// Reads a number of bytes: `4096`, `64KiB`, `1.5GiB`; `64MB` is a power of 1000.
@@ -22,26 +26,27 @@ pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
 
 /// Reads a number of threads.
 pub(crate) fn parse_threads(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(count @ 1..=1024) => Ok(count),
-        _ => Err("a number from 1 to 1024".to_owned()),
-    }
+    within(parse_number, 1..=1024)(text)
 }
 
-/// Reads a number of seconds, which is not 0.
+/// Reads a number of seconds, which is not 0, and at most a day.
 pub(crate) fn parse_some_seconds(text: &str) -> Result<f64, String> {
-    match parse_seconds(text)? {
-        0.0 => Err("more than 0 seconds are needed".to_owned()),
-        seconds => Ok(seconds),
-    }
+    within(parse_number, 1e-9..=86_400.0)(text)
 }
 
-/// Reads a number of seconds, at most a day.
-pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
-    const DAY: f64 = 86_400.0;
-    match text.parse() {
-        Ok(seconds) if (0.0..=DAY).contains(&seconds) => Ok(seconds),
-        _ => Err("a number of seconds, at most a day".to_owned()),
+/// Reads a plain number.
+pub(crate) fn parse_number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("{text:?} is no such number"))
+}
+
+/// Reads as `parse` does what lies within these bounds.
+pub(crate) fn within<T: PartialOrd + Display + Clone>(
+    parse: fn(&str) -> Result<T, String>,
+    bounds: RangeInclusive<T>,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| match parse(text)? {
+        value if bounds.contains(&value) => Ok(value),
+        _ => Err(format!("a number from {} to {}", bounds.start(), bounds.end())),
     }
 }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
-use crate::records::{KEY_BYTES, Key, Value, scramble};
+use crate::records::{KEY_BYTES, Key, Value, first_value, scramble};
 
 /// Keys that a pass keeps in memory, roughly: 4 MiB.
 const KEYS_PER_PASS: u64 = 512 * 1024;
@@ -31,16 +31,12 @@ impl SortedKeys {
         records: u64,
         interrupt: &Interrupt,
     ) -> Result<SortedKeys, BenchError> {
-        let sorted = SortedKeys { path: path.to_owned(), records };
         let bytes = records * KEY_BYTES as u64;
         if !fs::metadata(path).is_ok_and(|file| file.len() == bytes) {
-            let unfinished = path.with_extension("unfinished");
-            let written = write_sorted(&unfinished, records, interrupt);
-            written.map_err(BenchError::file(&unfinished))?;
+            write_sorted(path, records, interrupt).map_err(BenchError::file(path))?;
             interrupt.check()?;
-            fs::rename(&unfinished, path).map_err(BenchError::file(path))?;
         }
-        Ok(sorted)
+        Ok(SortedKeys { path: path.to_owned(), records })
     }
 
     /// The records, from the first key on.
@@ -105,12 +101,10 @@ impl SortedRecords {
     /// Whether all records were handed out, or why not.
     pub(crate) fn finish(self) -> Result<(), BenchError> {
         self.interrupt.check()?;
-        match self.failure {
-            Some(source) => Err(BenchError::File { path: self.path, source }),
-            None if self.left > 0 => {
-                Err(BenchError::Options("the engine did not take all records".to_owned()))
-            }
-            None => Ok(()),
+        self.failure.map_or(Ok(()), Err).map_err(BenchError::file(&self.path))?;
+        match self.left {
+            0 => Ok(()),
+            left => Err(BenchError::Wrong(format!("the engine did not take {left} records"))),
         }
     }
 }
@@ -128,7 +122,7 @@ impl Iterator for SortedRecords {
             return None;
         }
         self.left -= 1;
-        Some((key, Value::first_of(key, self.value_size)))
+        Some((key, first_value(key, self.value_size)))
     }
 }
 

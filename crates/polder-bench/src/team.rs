@@ -13,11 +13,8 @@ use hdrhistogram::Histogram;
 use crate::counters::{Counters, Counts};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
-use crate::meter::Stop;
+use crate::meter::{Stop, wait_until};
 use crate::usage::{cpu_seconds, shootdowns};
-
-/// How often the thread that waits for the end of the time looks for another reason to stop.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
 
 /// What came out of a phase of a workload, of all threads together.
 #[derive(Debug)]
@@ -29,15 +26,15 @@ pub(crate) struct Outcome {
     pub(crate) written: u64,
     /// In nanoseconds, of calls: a batch is one. Empty where single calls are not timed.
     pub(crate) latencies: Histogram<u64>,
-    pub(crate) counts: Option<Counts>,
+    pub(crate) counts: Counts,
 }
 
 /// Who works, and for how long.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Team<'a> {
     pub(crate) threads: usize,
-    /// Count what the processor does in the threads.
-    pub(crate) counters: bool,
+    /// Count what the processor does in the threads, where the kernel permits it.
+    pub(crate) counts: bool,
     /// Tell the threads to stop after this time; without it, they know by themselves.
     pub(crate) limit: Option<Duration>,
     pub(crate) interrupt: &'a Interrupt,
@@ -47,8 +44,7 @@ pub(crate) struct Team<'a> {
 #[derive(Debug)]
 pub(crate) struct Done<R> {
     pub(crate) seconds: f64,
-    /// `None` where nothing was counted, or not in all threads.
-    pub(crate) counts: Option<Counts>,
+    pub(crate) counts: Counts,
     /// Of each thread.
     pub(crate) readings: Vec<R>,
     /// Processor time of the whole process, its background threads too.
@@ -60,9 +56,8 @@ pub(crate) struct Done<R> {
 
 /// What one thread has done.
 struct Part<R> {
-    started: Instant,
+    counts: Counts,
     ended: Instant,
-    counts: Option<Counts>,
     reading: R,
 }
 
@@ -79,21 +74,20 @@ impl Team<'_> {
         let gate = OnceLock::new();
         let one = |thread: usize, ready: mpsc::Sender<()>| -> Result<Part<R>, BenchError> {
             let prepared = prepare(thread);
-            let counters = if self.counters { Counters::open().ok() } else { None };
             let _ = ready.send(());
             // The end of all senders tells that no more will be ready.
             drop(ready);
             if !gate.wait() {
                 return Err(BenchError::Interrupted);
             }
-            let counting = counters.and_then(|counters| counters.start().ok());
-            let started = Instant::now();
+            let counters = self.counts.then(Counters::start).and_then(Result::ok);
             let reading = prepared.and_then(|prepared| work(thread, prepared, &stop));
-            let counts = counting.and_then(|counters| counters.stop().ok());
             let reading = reading.inspect_err(|_| stop.set())?;
-            Ok(Part { started, ended: Instant::now(), counts, reading })
+            let ended = Instant::now();
+            let counts = counters.and_then(|counters| counters.stop().ok()).unwrap_or_default();
+            Ok(Part { counts, ended, reading })
         };
-        let (parts, cpu_before, flushed) = thread::scope(|scope| {
+        let (parts, started, cpu_before, flushed) = thread::scope(|scope| {
             let (one, mut workers) = (&one, Vec::new());
             let (sender, ready) = mpsc::channel();
             for thread in 0..self.threads {
@@ -109,41 +103,31 @@ impl Team<'_> {
             drop(sender);
             // A thread that is never ready has panicked: it is joined below.
             let all_ready = ready.iter().count() == self.threads;
-            let before = (cpu_seconds(), shootdowns());
+            let (cpu_before, flushed, started) = (cpu_seconds(), shootdowns(), Instant::now());
             let _ = gate.set(all_ready);
             if let Some(limit) = self.limit.filter(|_| all_ready) {
-                wait(limit, &stop);
+                wait_until(started + limit, &stop);
+                stop.set();
             }
             let join = |worker: thread::ScopedJoinHandle<'_, _>| {
                 worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             };
             let parts: Vec<Result<Part<R>, BenchError>> = workers.into_iter().map(join).collect();
-            Ok::<_, BenchError>((parts, before.0, before.1))
+            Ok::<_, BenchError>((parts, started, cpu_before, flushed))
         })?;
         self.interrupt.check()?;
         let parts = parts.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let first = parts.iter().map(|part| part.started).min();
+        let mut counts = Counts::new();
+        for (name, count) in parts.iter().flat_map(|part| &part.counts) {
+            *counts.entry(name).or_default() += count;
+        }
         let last = parts.iter().map(|part| part.ended).max();
-        let counts = parts.iter().map(|part| part.counts).collect::<Option<Vec<_>>>();
         Ok(Done {
-            seconds: first.zip(last).map_or(0.0, |(first, last)| (last - first).as_secs_f64()),
-            counts: counts.map(Counts::sum),
+            seconds: last.map_or(0.0, |last| (last - started).as_secs_f64()),
+            counts,
             cpu_s: cpu_seconds() - cpu_before,
             shootdowns: shootdowns().zip(flushed).map(|(now, before)| now.saturating_sub(before)),
             readings: parts.into_iter().map(|part| part.reading).collect(),
         })
     }
-}
-
-/// Waits for the end of the time, or of the work, and ends it.
-fn wait(limit: Duration, stop: &Stop<'_>) {
-    let started = Instant::now();
-    while !stop.is_set() {
-        let left = limit.saturating_sub(started.elapsed());
-        if left.is_zero() {
-            break;
-        }
-        thread::sleep(left.min(PATIENCE));
-    }
-    stop.set();
 }

@@ -14,34 +14,42 @@ use std::fs;
 
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::engine::DeviceStats;
+
 /// The kernel counts bytes; a request is taken to be one page.
 const DEVICE_PAGE_BYTES: u64 = 4096;
 
-/// Use since the process began.
-#[derive(Debug, Clone, Copy, Default)]
+/// Use since the process began, or since an earlier moment.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Usage {
     /// Processor time of all threads, in user and in kernel mode, in seconds.
     pub(crate) cpu_s: f64,
-    /// Pages of 4 KiB read from a device.
-    pub(crate) device_reads: u64,
-    /// Pages of 4 KiB that will be or were written to a device.
-    pub(crate) device_writes: u64,
-    /// The same in bytes; `None` where the kernel does not say.
+    pub(crate) device: DeviceStats,
+    /// Bytes that will be or were written to a device; `None` where the kernel does not say.
     pub(crate) written_bytes: Option<u64>,
 }
 
 impl Usage {
-    /// Up to now.
-    pub(crate) fn now() -> Usage {
+    /// Up to now. Requests to the device are those that an engine has counted, or else pages of 4 KiB.
+    pub(crate) fn now(counted: Option<DeviceStats>) -> Usage {
         // Some containers hide the file; then nothing is counted.
         let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
         let written_bytes = number(&io, "write_bytes:");
-        Usage {
-            cpu_s: cpu_seconds(),
-            device_reads: number(&io, "read_bytes:").unwrap_or(0) / DEVICE_PAGE_BYTES,
-            device_writes: written_bytes.unwrap_or(0) / DEVICE_PAGE_BYTES,
-            written_bytes,
-        }
+        let pages = |bytes: Option<u64>| bytes.unwrap_or(0) / DEVICE_PAGE_BYTES;
+        let (reads, writes) = (pages(number(&io, "read_bytes:")), pages(written_bytes));
+        let device = counted.unwrap_or(DeviceStats { reads, writes });
+        Usage { cpu_s: cpu_seconds(), device, written_bytes }
+    }
+
+    /// What was used since then.
+    pub(crate) fn since(self, then: Usage) -> Usage {
+        let device = DeviceStats {
+            reads: self.device.reads.saturating_sub(then.device.reads),
+            writes: self.device.writes.saturating_sub(then.device.writes),
+        };
+        let written = self.written_bytes.zip(then.written_bytes);
+        let written_bytes = written.map(|(now, then)| now.saturating_sub(then));
+        Usage { cpu_s: self.cpu_s - then.cpu_s, device, written_bytes }
     }
 }
 
@@ -90,9 +98,9 @@ mod tests {
 
     #[test]
     fn the_kernel_counts_this_process() {
-        let before = Usage::now();
+        let before = Usage::now(None);
         let mut x = 1u64;
-        while Usage::now().cpu_s < before.cpu_s + 0.02 {
+        while Usage::now(None).since(before).cpu_s < 0.02 {
             x = std::hint::black_box(x.wrapping_mul(3));
         }
         assert!(peak_rss_bytes().unwrap() > 1 << 20);

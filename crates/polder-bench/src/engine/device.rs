@@ -17,26 +17,29 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use polder::Durability;
+use zerocopy::{Immutable, IntoBytes};
+
 use super::{Access, DeviceStats, Engine, EngineError, EngineKind, Session, Setup};
-use crate::durability::Durability;
-use crate::random::{Random, RngExt, stream};
+use crate::bench::Bench;
+use crate::conditions::Conditions;
+use crate::random::{RngExt, stream};
 use crate::records::{self, Key};
 use crate::sorted::SortedRecords;
 
 /// Bytes of a read or a write.
 pub const PAGE_BYTES: usize = 4096;
-
 /// Pages of a write while the file is made: 1 MiB.
 const PAGES_PER_WRITE: usize = 256;
-
-/// Beside key and value, a record in a file of default size takes so many bytes.
+/// Beside key and value, a record takes so many bytes of the file.
 const OVERHEAD_BYTES: u64 = 16;
-
-/// Bytes of the file for commits, where none were asked for.
-pub(crate) const COMMIT_BYTES: u64 = 64 << 20;
+/// Bytes of the file for commits.
+const COMMIT_BYTES: u64 = 64 << 20;
 
 /// The engine `device`.
 pub const KIND: EngineKind = EngineKind {
@@ -46,23 +49,17 @@ pub const KIND: EngineKind = EngineKind {
     lends: false,
     durability: |durability| match durability {
         Durability::Sync | Durability::None => Ok(()),
-        Durability::Periodic(_) => Err("it syncs each write or none"),
+        _ => Err("it syncs each write or none"),
     },
     create: |setup| Ok(Box::new(Device::create(setup)?)),
 };
 
 /// A page at an address that direct I/O accepts.
-#[derive(Clone)]
+#[derive(Clone, IntoBytes, Immutable)]
 #[repr(C, align(4096))]
 struct Page([u8; PAGE_BYTES]);
 
 impl Page {
-    fn fill(&mut self, noise: &mut Random) {
-        for word in self.0.chunks_exact_mut(8) {
-            word.copy_from_slice(&noise.random::<u64>().to_le_bytes());
-        }
-    }
-
     fn set_number(&mut self, number: u64) {
         self.0[..8].copy_from_slice(&number.to_le_bytes());
     }
@@ -82,30 +79,32 @@ struct Device {
 
 impl Device {
     fn create(setup: &Setup<'_>) -> io::Result<Device> {
-        let about_the_store = setup.data_bytes + setup.records * OVERHEAD_BYTES;
-        let bytes = setup.device_bytes.unwrap_or(about_the_store);
-        // Each thread has at least a page to write.
-        let regions = setup.threads as u64;
-        let pages = bytes.div_ceil(PAGE_BYTES as u64).max(regions).max(1);
-        let path = setup.dir.join("device");
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .custom_flags(libc::O_DIRECT)
-            .open(&path)
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::InvalidInput => io::Error::new(
-                    io::ErrorKind::Unsupported,
-                    format!("{} allows no direct I/O; choose another --dir", path.display()),
-                ),
-                _ => error,
-            })?;
+        let of_records = setup.conditions.records * OVERHEAD_BYTES;
+        let bytes = match setup.bench {
+            Bench::Commit => COMMIT_BYTES,
+            _ => setup.conditions.data_bytes() + of_records,
+        };
+        Device::with_pages(bytes.div_ceil(PAGE_BYTES as u64), setup.dir, setup.conditions)
+    }
+
+    /// A file of so many pages, or as many as there are threads: each has at least one to write.
+    fn with_pages(pages: u64, dir: &Path, conditions: &Conditions) -> io::Result<Device> {
+        let regions = conditions.threads as u64;
+        let path = dir.join("device");
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true).custom_flags(libc::O_DIRECT);
+        let file = options.open(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput => io::Error::new(
+                io::ErrorKind::Unsupported,
+                format!("{} allows no direct I/O; choose another --dir", path.display()),
+            ),
+            _ => error,
+        })?;
         let device = Device {
             file,
-            pages,
-            value_size: setup.value_size,
-            syncs: setup.durability == Durability::Sync,
+            pages: pages.max(regions),
+            value_size: conditions.value_size,
+            syncs: conditions.durability == Durability::Sync,
             regions,
             writing_sessions: AtomicU64::new(0),
             reads: AtomicU64::new(0),
@@ -119,40 +118,31 @@ impl Device {
     fn write_all_pages(&self) -> io::Result<()> {
         let mut noise = stream(0, 0);
         let mut pages = vec![Page([0; PAGE_BYTES]); PAGES_PER_WRITE];
-        let mut first = 0;
-        while first < self.pages {
+        for first in (0..self.pages).step_by(PAGES_PER_WRITE) {
             let count = (self.pages - first).min(PAGES_PER_WRITE as u64) as usize;
             for (page, number) in pages[..count].iter_mut().zip(first..) {
-                page.fill(&mut noise);
+                noise.fill(&mut page.0);
                 page.set_number(number);
             }
-            self.file.write_all_at(as_bytes(&pages[..count]), first * PAGE_BYTES as u64)?;
-            first += count as u64;
+            self.file.write_all_at(pages[..count].as_bytes(), first * PAGE_BYTES as u64)?;
         }
         self.file.sync_all()
     }
 }
 
-/// Pages that follow each other, as bytes.
-fn as_bytes(pages: &[Page]) -> &[u8] {
-    // SAFETY: a Page is exactly an array of PAGE_BYTES bytes (repr(C), size equal to alignment),
-    // so a slice of pages is that many initialised bytes without gaps.
-    unsafe { std::slice::from_raw_parts(pages.as_ptr().cast(), pages.len() * PAGE_BYTES) }
-}
-
 impl Engine for Device {
     fn session(&self, access: Access) -> Result<Box<dyn Session + '_>, EngineError> {
         let mut page = Box::new(Page([0; PAGE_BYTES]));
-        if access == Access::Read {
-            return Ok(Box::new(Reader { device: self, page }));
+        let mut region = 0..self.pages;
+        if access != Access::Read {
+            // A phase has a session in each thread, so its sessions have all regions, each once.
+            let session = self.writing_sessions.fetch_add(1, Ordering::Relaxed);
+            stream(0, session).fill(&mut page.0);
+            let border = |session: u64| self.pages * session / self.regions;
+            let number = session % self.regions;
+            region = border(number)..border(number + 1);
         }
-        // A phase has a session in each thread, so its sessions have all regions, each once.
-        let session = self.writing_sessions.fetch_add(1, Ordering::Relaxed);
-        let region = session % self.regions;
-        let border = |region: u64| self.pages * region / self.regions;
-        page.fill(&mut stream(0, session));
-        let (first, end) = (border(region), border(region + 1));
-        Ok(Box::new(Writer { device: self, page, first, end, next: first }))
+        Ok(Box::new(Client { device: self, page, next: region.start, region }))
     }
 
     fn bulk_load(&self, _: &mut SortedRecords) -> Result<(), EngineError> {
@@ -167,12 +157,15 @@ impl Engine for Device {
     }
 }
 
-struct Reader<'a> {
+/// Reads pages anywhere, and overwrites those of its region in turn.
+struct Client<'a> {
     device: &'a Device,
     page: Box<Page>,
+    region: Range<u64>,
+    next: u64,
 }
 
-impl Session for Reader<'_> {
+impl Session for Client<'_> {
     fn get(&mut self, key: &Key, value: &mut Vec<u8>) -> Result<bool, EngineError> {
         let number = records::reduce(u64::from_be_bytes(*key), self.device.pages);
         self.device.file.read_exact_at(&mut self.page.0, number * PAGE_BYTES as u64)?;
@@ -184,18 +177,7 @@ impl Session for Reader<'_> {
         records::fill(*key, 0, value);
         Ok(true)
     }
-}
 
-/// Overwrites the pages from `first` to `end` in turn.
-struct Writer<'a> {
-    device: &'a Device,
-    page: Box<Page>,
-    first: u64,
-    end: u64,
-    next: u64,
-}
-
-impl Session for Writer<'_> {
     fn put(&mut self, _: &Key, _: &[u8]) -> Result<(), EngineError> {
         self.page.set_number(self.next);
         self.device.file.write_all_at(&self.page.0, self.next * PAGE_BYTES as u64)?;
@@ -203,7 +185,8 @@ impl Session for Writer<'_> {
             self.device.file.sync_data()?;
         }
         self.device.writes.fetch_add(1, Ordering::Relaxed);
-        self.next = if self.next + 1 == self.end { self.first } else { self.next + 1 };
+        self.next =
+            if self.next + 1 == self.region.end { self.region.start } else { self.next + 1 };
         Ok(())
     }
 }

@@ -6,12 +6,13 @@
 
 use std::ops::ControlFlow;
 
-use polder::{
-    Change, OpenMode, Options, ReadMode, ReplacementKind, Store, Table, TranslationKind, WriteBatch,
-};
+use polder::{Change, OpenMode, Options, Store, Table, TranslationKind, WriteBatch};
 
-use super::{Access, DeviceStats, Engine, EngineError, EngineKind, Session, Setup, VisitMany};
-use crate::durability::Durability;
+use super::named::POLDER;
+use super::{
+    Access, ChangeValue, DeviceStats, Engine, EngineError, EngineKind, ReadMany, Session, Setup,
+    Visit, VisitMany,
+};
 use crate::records::Key;
 use crate::sorted::SortedRecords;
 
@@ -19,7 +20,7 @@ use crate::sorted::SortedRecords;
 pub(super) fn kinds() -> impl Iterator<Item = EngineKind> {
     TranslationKind::ALL.iter().map(|kind| EngineKind {
         // There are a few, in a list that is made once or twice in the life of the program.
-        name: format!("{PREFIX}{}", kind.name()).leak(),
+        name: format!("{POLDER}{}", kind.name()).leak(),
         about: kind.about(),
         is_bare: false,
         lends: true,
@@ -28,84 +29,35 @@ pub(super) fn kinds() -> impl Iterator<Item = EngineKind> {
     })
 }
 
-/// The translation of the engine of this name, if it is one of these.
-pub(crate) fn translation_of(engine: &str) -> Option<TranslationKind> {
-    engine.strip_prefix(PREFIX)?.parse().ok()
-}
-
-/// What the names of all engines of Polder begin with.
-const PREFIX: &str = "polder:";
-
-/// Whether these may be chosen for the engine of this name; if not, why not.
-pub(super) fn can_have(
-    engine: &str,
-    replacement: Option<ReplacementKind>,
-    hold: Option<ReadMode>,
-) -> Result<(), String> {
-    let Some(kind) = translation_of(engine) else {
-        return match (replacement, hold) {
-            (None, None) => Ok(()),
-            _ => Err(format!(
-                "{engine} is not Polder: it has no replacement policy and no read mode to choose; \
-                 engines of Polder take them behind their names, as in polder:array+lru"
-            )),
-        };
-    };
-    if let Some(policy) = replacement.filter(|_| !kind.evicts()) {
-        return Err(format!(
-            "{engine} never evicts: the replacement policy {policy} is not for it"
-        ));
-    }
-    let hold = hold.unwrap_or_default();
-    if let Some(why) = kind.why_not(ReadMode::Core).filter(|_| hold.is_by_cores()) {
-        let (optimistic, shared) = (ReadMode::Optimistic, ReadMode::Shared);
-        return Err(format!("{engine} has the read modes {optimistic} and {shared} alone: {why}"));
-    }
-    if let Some(why) = kind.why_not(hold) {
-        return Err(format!("{engine} does not have the read mode {hold}: {why}"));
-    }
-    Ok(())
-}
-
 /// Values above this length are copied out of what the store lends, and not out of a copy.
 const LONG_VALUE_BYTES: usize = 1024;
 
 struct Polder {
     store: Store,
     table: Table,
-    value_size: usize,
+    is_long: bool,
 }
 
 impl Polder {
     fn create(setup: &Setup<'_>) -> Result<Polder, EngineError> {
-        let translation = translation_of(setup.engine).ok_or("no translation has that name")?;
-        let options = setup
-            .memory
-            .of(Options::new(setup.dir.join("store")), setup.cache_bytes)
-            .translation(translation)
-            .replacement(setup.replacement)
-            .read_mode(setup.hold)
-            .prefault(setup.prefault)
-            .durability(match setup.durability {
-                Durability::Sync => polder::Durability::Sync,
-                Durability::Periodic(period) => polder::Durability::Periodic(period),
-                Durability::None => polder::Durability::None,
-            })
+        let Setup { named, dir, conditions, .. } = *setup;
+        let mut options = named
+            .of(Options::new(dir.join("store")), conditions.pool_bytes)
+            .prefault(conditions.prefault)
+            .durability(conditions.durability)
             .mode(OpenMode::Create);
-        let options = match setup.log_limit_bytes {
-            Some(bytes) => options.log_limit(bytes),
-            None => options,
-        };
+        if let Some(bytes) = conditions.log_limit_bytes {
+            options = options.log_limit(bytes);
+        }
         let store = Store::open(options)?;
         let table = store.create_table("records")?;
-        Ok(Polder { store, table, value_size: setup.value_size })
+        Ok(Polder { store, table, is_long: conditions.value_size > LONG_VALUE_BYTES })
     }
 }
 
 impl Engine for Polder {
     fn session(&self, _: Access) -> Result<Box<dyn Session + '_>, EngineError> {
-        let is_long = self.value_size > LONG_VALUE_BYTES;
-        Ok(Box::new(Client { table: self.table.clone(), is_long }))
+        Ok(Box::new(Client { table: self.table.clone(), is_long: self.is_long }))
     }
 
     fn bulk_load(&self, entries: &mut SortedRecords) -> Result<(), EngineError> {
@@ -152,11 +104,7 @@ impl Session for Client {
         Ok(found.is_some())
     }
 
-    fn get_many(
-        &mut self,
-        keys: &[Key],
-        read: &mut dyn FnMut(usize, Option<&[u8]>),
-    ) -> Result<(), EngineError> {
+    fn get_many(&mut self, keys: &[Key], read: &mut ReadMany<'_>) -> Result<(), EngineError> {
         Ok(self.table.get_many(keys, read)?)
     }
 
@@ -187,11 +135,7 @@ impl Session for Client {
         Ok(self.table.store().apply(batch)?)
     }
 
-    fn modify(
-        &mut self,
-        key: &Key,
-        change: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<bool, EngineError> {
+    fn modify(&mut self, key: &Key, change: &mut ChangeValue<'_>) -> Result<bool, EngineError> {
         let mut found = false;
         self.table.update_with(key, |value| {
             found = value.is_some();
@@ -204,17 +148,9 @@ impl Session for Client {
         Ok(found)
     }
 
-    fn scan(
-        &mut self,
-        start: &Key,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<(), EngineError> {
+    fn scan(&mut self, start: &Key, visit: &mut Visit<'_>) -> Result<(), EngineError> {
         let mut entries = self.table.range(start.as_slice()..);
-        while let Some((key, value)) = entries.next_entry()? {
-            if !visit(key, value) {
-                break;
-            }
-        }
+        while entries.next_entry()?.is_some_and(|(key, value)| visit(key, value)) {}
         Ok(())
     }
 }

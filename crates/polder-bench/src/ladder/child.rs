@@ -1,6 +1,5 @@
-//! One run in a process of its own, so that memory and huge pages are fresh: both ends of it.
+//! One run in a process of its own, so that memory and huge pages are fresh: the child's end of it.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -9,35 +8,28 @@ use super::measured::Measured;
 use super::parts::Part;
 use super::plan::Terms;
 use super::setup::{Setup, Streams};
-use crate::child::{self, Child};
+use crate::child;
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
-use crate::progress::Tell;
 
 /// The hidden command of a child.
-const COMMAND: &str = "translations-child";
+pub(super) const COMMAND: &str = "translations-child";
 
 /// What a child is to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Job {
-    pub(crate) part: String,
-    pub(crate) side: String,
-    pub(crate) terms: Terms,
-    pub(crate) round: u64,
+pub(super) struct Job {
+    pub(super) part: String,
+    pub(super) side: String,
+    pub(super) terms: Terms,
+    /// Files with graphs.
+    pub(super) graphs: Vec<PathBuf>,
+    pub(super) round: u64,
     /// Of this run alone; made by the parent and removed by it.
-    pub(crate) dir: PathBuf,
+    pub(super) dir: PathBuf,
     /// Of all runs of the part.
-    pub(crate) shared: PathBuf,
-    pub(crate) graphs: Vec<PathBuf>,
+    pub(super) shared: PathBuf,
     /// The control group of a side that is swapped; made and removed by the parent.
-    pub(crate) group: Option<PathBuf>,
-}
-
-impl Job {
-    /// What people know it by.
-    pub(crate) fn name(&self) -> String {
-        format!("{}, {}", self.part, self.side)
-    }
+    pub(super) group: Option<PathBuf>,
 }
 
 /// The child: does the job on standard input.
@@ -49,8 +41,8 @@ pub(crate) fn work() -> Result<(), BenchError> {
 }
 
 fn run(job: &Job, interrupt: &Interrupt) -> Result<Measured, BenchError> {
-    let found = Part::find(&job.part).and_then(|part| Some((part, part.side(&job.side)?)));
-    let Some((part, side)) = found else {
+    let part = Part::find(&job.part).map_err(BenchError::Options)?;
+    let Some(side) = part.side(&job.side) else {
         return Err(BenchError::Options(format!("there is no {} of {}", job.side, job.part)));
     };
     if !side.huge_pages {
@@ -61,10 +53,10 @@ fn run(job: &Job, interrupt: &Interrupt) -> Result<Measured, BenchError> {
         scale: job.terms.size.scale(),
         seconds: job.terms.seconds,
         threads: &job.terms.threads,
+        graphs: &job.graphs,
         round: job.round,
         dir: &job.dir,
         shared: &job.shared,
-        graphs: &job.graphs,
         group: job.group.as_deref(),
         streams: &Streams::new(job.round),
         interrupt,
@@ -75,22 +67,7 @@ fn run(job: &Job, interrupt: &Interrupt) -> Result<Measured, BenchError> {
 /// From now on the kernel backs nothing of this process by huge pages, whatever is asked of it.
 fn forgo_huge_pages() -> Result<(), BenchError> {
     #[cfg(target_os = "linux")]
-    // SAFETY: this call takes numbers alone.
-    if unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) } != 0 {
-        let refused = io::Error::last_os_error();
-        return Err(BenchError::file(Path::new("PR_SET_THP_DISABLE"))(refused));
-    }
+    rustix::thread::disable_transparent_huge_pages(true)
+        .map_err(|refused| BenchError::file(Path::new("PR_SET_THP_DISABLE"))(refused.into()))?;
     Ok(())
-}
-
-/// The parent: has a child do a job.
-pub(crate) fn delegate(
-    program: &Path,
-    job: &Job,
-    interrupt: &Interrupt,
-    tell: Tell<'_>,
-) -> Result<Measured, BenchError> {
-    let mut child = Child::start(program, COMMAND, &job.name())?;
-    child.order(job)?;
-    child.answer(interrupt, tell)
 }

@@ -5,7 +5,6 @@
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
@@ -21,20 +20,27 @@ pub(crate) struct Driven {
     pub(crate) shootdowns: Option<u64>,
 }
 
-/// Has `threads` threads do turns for so many seconds, which may be infinite. `worker` makes the
-/// turns of a thread, each of which gives the number of its operations; one without any ends it for
-/// all.
+impl Driven {
+    /// Operations a second.
+    pub(crate) fn per_s(&self) -> f64 {
+        self.ops as f64 / self.seconds.max(1e-9)
+    }
+
+    /// What so much of something is for each operation.
+    pub(crate) fn an_op(&self, amount: f64) -> f64 {
+        amount / self.ops.max(1) as f64
+    }
+}
+
+/// Has a team's threads do turns until its time is over. `worker` makes the turns of a thread, each
+/// of which gives the number of its operations; one without any ends it for all.
 pub(crate) fn drive<W>(
-    threads: usize,
-    seconds: f64,
-    interrupt: &Interrupt,
+    team: Team<'_>,
     worker: impl Fn(usize) -> W + Sync,
 ) -> Result<Driven, BenchError>
 where
     W: FnMut() -> Result<u64, BenchError>,
 {
-    let limit = Duration::try_from_secs_f64(seconds).ok();
-    let team = Team { threads, counters: false, limit, interrupt };
     let turns = |_, mut turn: W, stop: &Stop<'_>| {
         let mut ops = 0;
         loop {
@@ -52,11 +58,10 @@ where
     Ok(Driven { ops: readings.into_iter().sum(), seconds, cpu_s, shootdowns })
 }
 
-/// Has `threads` threads do so many turns, of `ops` operations each, which they take as they come.
+/// Has `threads` threads do so many turns, which they take as they come.
 pub(crate) fn drive_turns<W>(
     threads: usize,
     turns: u64,
-    ops: u64,
     interrupt: &Interrupt,
     worker: impl Fn(usize) -> W + Sync,
 ) -> Result<(), BenchError>
@@ -64,14 +69,14 @@ where
     W: FnMut() -> Result<(), BenchError>,
 {
     let left = &AtomicU64::new(turns);
-    drive(threads, f64::INFINITY, interrupt, |thread| {
+    drive(Team { threads, counts: false, limit: None, interrupt }, |thread| {
         let mut turn = worker(thread);
         move || {
             if left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_err() {
                 return Ok(0);
             }
             turn()?;
-            Ok(ops)
+            Ok(1)
         }
     })?;
     Ok(())

@@ -9,13 +9,14 @@
 //! cache has, or memory is hardly asked: where it does not, the verdict says so. (The cache that a
 //! virtual machine reports is its host's, of which others have their share.)
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
 use super::measured::TOUCHED;
-use super::results::{OfRound, Results};
+use super::results::Results;
 use crate::interval::{CONFIDENCE, Median};
 use crate::size::show_bytes;
 
@@ -42,31 +43,26 @@ enum Bound {
 }
 
 impl Bound {
-    fn holds(self, ratio: f64) -> bool {
+    /// The least and the most.
+    fn ends(self) -> (f64, f64) {
         match self {
-            Bound::AtLeast(least) | Bound::NotBelow(least) => ratio >= least,
-            Bound::AtMost(most) => ratio <= most,
-            Bound::Within(least, most) => (least..=most).contains(&ratio),
+            Bound::AtLeast(least) | Bound::NotBelow(least) => (least, f64::INFINITY),
+            Bound::AtMost(most) => (f64::NEG_INFINITY, most),
+            Bound::Within(least, most) => (least, most),
         }
     }
 
     /// Whether a median with its interval holds.
-    fn holds_for(self, median: Median) -> bool {
-        self.holds(match self {
-            Bound::NotBelow(_) => median.high,
-            _ => median.value,
-        })
+    fn holds(self, median: Median) -> bool {
+        let (least, most) = self.ends();
+        let may_be = matches!(self, Bound::NotBelow(_));
+        (least..=most).contains(if may_be { &median.high } else { &median.value })
     }
 
-    /// Whether all from `low` to `high` lie on the side on which `ratio` is.
-    fn is_sure(self, low: f64, high: f64) -> bool {
-        match self {
-            // Both ends may lie outside of the bounds, one on each side.
-            Bound::Within(least, most) => {
-                (self.holds(low) && self.holds(high)) || high < least || low > most
-            }
-            _ => self.holds(low) == self.holds(high),
-        }
+    /// Whether all of the median's interval holds, or none of it.
+    fn is_sure(self, Median { low, high, .. }: Median) -> bool {
+        let (least, most) = self.ends();
+        (least <= low && high <= most) || high < least || low > most
     }
 }
 
@@ -130,7 +126,7 @@ pub(crate) struct Judged {
 }
 
 impl Judged {
-    /// What the ratio says. `trust` is how far, for people.
+    /// What a ratio of so many rounds says. `trust` is how far, for people.
     fn new(
         what: &'static str,
         bound: Bound,
@@ -140,7 +136,7 @@ impl Judged {
     ) -> Judged {
         let (verdict, said) = match ratio {
             None => (Verdict::NotMeasured, "not measured".to_owned()),
-            Some(ratio) if bound.holds_for(ratio) => (Verdict::Pass, format!("pass{trust}")),
+            Some(ratio) if bound.holds(ratio) => (Verdict::Pass, format!("pass{trust}")),
             Some(_) => (Verdict::Fail, format!("fail{trust}")),
         };
         Judged {
@@ -184,7 +180,8 @@ impl Criterion {
     fn judge(&'static self, results: &Results) -> Judged {
         let ratios = self.ratios(results);
         let median = Median::of(&ratios).filter(|median| median.value.is_finite());
-        let is_sure = |m: Median| m.confidence >= CONFIDENCE && self.bound.is_sure(m.low, m.high);
+        let is_sure =
+            |median: Median| median.confidence >= CONFIDENCE && self.bound.is_sure(median);
         let sure = if median.is_some_and(is_sure) { "" } else { ", not surely" };
         let trust = format!("{sure}{}", self.cached(results).unwrap_or_default());
         Judged::new(&self.what, self.bound, median, ratios.len(), &trust)
@@ -200,29 +197,33 @@ impl Criterion {
 
     /// One of each round in which all sides were measured.
     fn ratios(&self, results: &Results) -> Vec<f64> {
-        let figures = |from: &Source, side: &String| -> Vec<OfRound> {
-            let mut found = results.figures(&from.part, &from.metric, side);
-            found.retain(|figure| figure.at == from.at);
-            found
-        };
-        let own = [&self.side].into_iter().chain(&self.or).map(|side| figures(&self.of, side));
-        let by = self.by.as_ref().unwrap_or(&self.of);
-        let others: Vec<_> = self.others.iter().map(|side| figures(by, side)).collect();
-        let own: Vec<_> = own.collect();
-        let rounds = own.iter().flatten().map(|figure| figure.round).max();
-        let ratio = |round| Some(best(&own, round)? / best(&others, round)?);
-        (0..=rounds.unwrap_or(0)).filter_map(ratio).collect()
+        let own = [&self.side].into_iter().chain(&self.or);
+        let own = self.of.rounds(results, own);
+        let others = self.by.as_ref().unwrap_or(&self.of).rounds(results, &self.others);
+        let ratio = |(round, own): (&u64, &f64)| Some(own / others.get(round)?);
+        own.iter().filter_map(ratio).collect()
     }
 }
 
-/// The best figure of a round; `None` if a side has none.
-fn best(sides: &[Vec<OfRound>], round: u64) -> Option<f64> {
-    let mut best: Option<f64> = None;
-    for figures in sides {
-        let value = figures.iter().find(|figure| figure.round == round)?.value;
-        best = Some(best.map_or(value, |best| best.max(value)));
+impl Source {
+    /// The best figure of these sides in each round in which all of them were measured.
+    fn rounds<'s>(
+        &self,
+        results: &Results,
+        sides: impl IntoIterator<Item = &'s String>,
+    ) -> BTreeMap<u64, f64> {
+        let of_side = |side: &String| -> BTreeMap<u64, f64> {
+            let figures = results.figures(&self.part, &self.metric, side);
+            let here = figures.iter().filter(|figure| figure.at == self.at);
+            here.map(|figure| (figure.round, figure.value)).collect()
+        };
+        let better = |best: BTreeMap<u64, f64>, other: BTreeMap<u64, f64>| {
+            let in_both =
+                |(round, value): (u64, f64)| Some((round, value.max(*other.get(&round)?)));
+            best.into_iter().filter_map(in_both).collect()
+        };
+        sides.into_iter().map(of_side).reduce(better).unwrap_or_default()
     }
-    best
 }
 
 /// The criteria as a table for a terminal.

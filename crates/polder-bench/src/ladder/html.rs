@@ -12,9 +12,12 @@ use super::side::Side;
 use super::writes::Writes;
 use crate::interval::Median;
 use plots::{Axis, Plot, SECTIONS};
-use svg::{Bar, Point, Series, bars, curves, lines, swatch};
+use svg::{Point, Scale, Series, bars, lines};
 
 const STYLE: &str = include_str!("html/style.css");
+/// How verdicts begin.
+const PASS: char = '✓';
+const FAIL: char = '✗';
 
 /// The whole page.
 pub(crate) fn page(results: &Results, judged: &[Judged]) -> String {
@@ -76,34 +79,35 @@ fn header(results: &Results) -> Markup {
 }
 
 fn criteria(judged: &[Judged]) -> Markup {
-    let verdict = |judged: &Judged| match judged.verdict {
-        Verdict::Pass => ("pass", "✓"),
-        Verdict::Fail => ("fail", "✗"),
-        Verdict::NotMeasured => ("none", "–"),
-    };
-    let rows = html! {
-        @for judged in judged {
-            @let (class, sign) = verdict(judged);
-            tr {
-                td { (judged.what) }
-                td { (judged.bound) }
-                td.figure { (judged.shown()) }
-                td class=(class) { (sign) " " (judged.said) }
-            }
-        }
+    let row = |judged: &Judged| {
+        let sign = match judged.verdict {
+            Verdict::Pass => PASS,
+            Verdict::Fail => FAIL,
+            Verdict::NotMeasured => '–',
+        };
+        let said = format!("{sign} {}", judged.said);
+        vec![judged.what.to_owned(), judged.bound.clone(), judged.shown(), said]
     };
     html! {
         h2 { "What must hold" }
-        (table(&["Ratio", "Bound", "Measured", "Verdict"], rows))
+        (table(&["Ratio", "Bound", "Measured", "Verdict"], judged.iter().map(row)))
     }
 }
 
-fn table(titles: &[&str], rows: Markup) -> Markup {
+/// Verdicts are told by their colour as well.
+fn table(titles: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Markup {
+    let class = |cell: &str| match cell.chars().next()? {
+        PASS => Some("pass"),
+        FAIL => Some("fail"),
+        _ => None,
+    };
     html! {
         div.wide {
             table {
                 @if !titles.is_empty() { thead { tr { @for title in titles { th { (title) } } } } }
-                tbody { (rows) }
+                tbody {
+                    @for row in rows { tr { @for cell in row { td class=[class(&cell)] { (cell) } } } }
+                }
             }
         }
     }
@@ -112,42 +116,31 @@ fn table(titles: &[&str], rows: Markup) -> Markup {
 /// A plot with all that belongs to it.
 fn figure(results: &Results, plot: &Plot) -> Markup {
     let series = series(results, plot);
-    let has_names = matches!(plot.axis, Axis::None | Axis::At(_));
-    let drawn = match &plot.axis {
-        Axis::None | Axis::At(_) => {
-            let bar = |series: &Series| {
-                let point = series.points.first()?;
-                Some(Bar { name: series.name.clone(), style: series.style, point: point.clone() })
-            };
-            bars(&series.iter().filter_map(bar).collect::<Vec<_>>(), &|v| plot.unit.show(v))
-        }
-        Axis::Named(_) => lines(&series, plot.scale, &|v| plot.unit.tick(v)),
-        Axis::Many(_) | Axis::Seconds => curves(&series, &|v| plot.unit.tick(v)),
+    let show = |value: f64| plot.unit.show(value);
+    let (by, across) = match &plot.axis {
+        Axis::None => (String::new(), None),
+        Axis::At(at) => (format!(", {at} thread"), None),
+        Axis::Named(name) => (format!(", by {name}"), Some(Scale::Even)),
+        Axis::Many(name) => (format!(", by {name}"), Some(Scale::Linear)),
+        Axis::Seconds => (", by seconds".to_owned(), Some(Scale::Linear)),
+    };
+    let drawn = match across {
+        Some(across) => lines(&series, (across, plot.scale), &show),
+        None => bars(&series, &show),
     };
     html! {
         figure {
             h3 { (plot.title) }
-            p.unit {
-                (plot.unit.name())
-                @match &plot.axis {
-                    Axis::Named(name) | Axis::Many(name) => { ", by " (name) },
-                    Axis::Seconds => { ", by seconds" },
-                    Axis::At(at) => { ", " (at) " thread" },
-                    Axis::None => {},
-                }
-            }
-            @match drawn {
-                Some(drawn) => { (PreEscaped(drawn)) },
-                None => { p.none { "Not measured in this run." } },
-            }
-            @if !has_names && !series.is_empty() {
-                ul.legend { @for line in &series { li { (swatch(line.style)) (line.name) } } }
+            p.unit { (plot.unit.name()) (by) }
+            (drawn.unwrap_or_else(|| html! { p.none { "Not measured in this run." } }))
+            @if across.is_some() && !series.is_empty() {
+                ul.legend { @for of in &series { li { (of.swatch()) (of.name) } } }
             }
             figcaption {
                 b { "Paper:" } " " (plot.paper)
                 @if !plot.ours.is_empty() { " " b { "Here:" } " " (plot.ours) }
             }
-            (values(&series, plot))
+            @if matches!(plot.axis, Axis::Named(_) | Axis::Many(_)) { (values(&series, &show)) }
         }
     }
 }
@@ -171,38 +164,23 @@ fn series(results: &Results, plot: &Plot) -> Vec<Series> {
     };
     let mut all = Vec::new();
     for (i, metric) in plot.metrics.iter().enumerate() {
-        let has_figures = |side: &&Side| !points(metric, side).is_empty();
-        let shown = plot.sides().iter().filter(has_figures);
-        for side in shown.take(if i == 0 { usize::MAX } else { 1 }) {
-            let (name, style) = match i {
-                _ if plot.compares_metrics() => (metric.clone(), svg::Style::numbered(i)),
-                0 => (side.name.to_owned(), svg::Style::of_side(side.name)),
-                _ => (metric.clone(), svg::Style::beside()),
-            };
-            all.push(Series { name, style, points: points(metric, side) });
+        let of_sides = plot.sides().iter().map(|side| (side.name, points(metric, side)));
+        let of_sides = of_sides.filter(|(_, points)| !points.is_empty());
+        for (side, points) in of_sides.take(if i == 0 { usize::MAX } else { 1 }) {
+            let is_metric = i > 0 || plot.compares_metrics();
+            let series = Series::behind(&all, if is_metric { metric } else { side }, points);
+            all.push(if plot.compares_metrics() { series.numbered(i) } else { series });
         }
     }
     all
 }
 
-/// All figures of a plot as a table, folded away; those of many points are in the other file alone.
-fn values(series: &[Series], plot: &Plot) -> Markup {
-    let has_place = matches!(plot.axis, Axis::Named(_) | Axis::Many(_));
-    let points =
-        || series.iter().flat_map(|of| of.points.iter().map(move |point| (&of.name, point)));
-    if points().next().is_none() || matches!(plot.axis, Axis::Seconds) {
-        return Markup::default();
-    }
-    let rows = html! {
-        @for (name, point) in points() {
-            tr {
-                td { (name) }
-                @if has_place { td.figure { (point.at) } }
-                td.figure { (point.shown(&|value| plot.unit.show(value))) }
-            }
-        }
-    };
-    html! { details { summary { "Figures" } (table(&[], rows)) } }
+/// All figures of lines as a table, folded away; those over seconds are in the other file alone.
+fn values(series: &[Series], show: &dyn Fn(f64) -> String) -> Markup {
+    let rows = series.iter().flat_map(|of| {
+        of.points.iter().map(|at| vec![of.name.clone(), at.at.to_string(), at.shown(show)])
+    });
+    html! { @if !series.is_empty() { details { summary { "Figures" } (table(&[], rows)) } } }
 }
 
 fn shared_writes(results: &Results) -> Markup {
@@ -214,21 +192,16 @@ fn shared_writes(results: &Results) -> Markup {
         "Read-modify-writes",
         "Shared by neighbourhood alone",
     ];
-    let figures = |of: Writes| [of.stores, of.updates, of.by_neighbourhood];
-    let rows = html! {
-        @for side in &writes.sides {
-            tr {
-                td { (side.translation) }
-                td { (side.hold) }
-                @match side.a_lookup {
-                    Some(writes) => {
-                        @for count in figures(writes) { td.figure { (format!("{count:.2}")) } }
-                    },
-                    None => { td.none colspan="3" { "refused" } },
-                }
+    let rows = writes.sides.iter().map(|side| {
+        let mut row = vec![side.translation.clone(), side.hold.clone()];
+        match side.a_lookup {
+            Some(Writes { stores, updates, by_neighbourhood }) => {
+                row.extend([stores, updates, by_neighbourhood].map(|count| format!("{count:.2}")));
             }
+            None => row.push("refused".to_owned()),
         }
-    };
+        row
+    });
     html! {
         h2 { "Writes to shared cache lines" }
         p {
@@ -243,25 +216,22 @@ fn shared_writes(results: &Results) -> Markup {
 
 /// Sides that had no turn, and runs that gave nothing.
 fn missing(results: &Results) -> Markup {
+    let skipped = results.skipped.iter().map(|of| format!("{}, {}: {}", of.part, of.side, of.why));
+    let failed = results
+        .failures
+        .iter()
+        .map(|of| format!("{}, {}, round {}: {}", of.part, of.side, of.round + 1, of.why));
+    let list = |title: &str, lines: Vec<String>| {
+        html! {
+            @if !lines.is_empty() {
+                h2 { (title) }
+                ul { @for line in lines { li { (line) } } }
+            }
+        }
+    };
     html! {
-        @if !results.skipped.is_empty() {
-            h2 { "Sides that were skipped" }
-            ul {
-                @for skipped in &results.skipped {
-                    li { (skipped.part) ", " (skipped.side) ": " (skipped.why) }
-                }
-            }
-        }
-        @if !results.failures.is_empty() {
-            h2 { "Runs that failed" }
-            ul {
-                @for failed in &results.failures {
-                    li {
-                        (failed.part) ", " (failed.side) ", round " (failed.round + 1) ": " (failed.why)
-                    }
-                }
-            }
-        }
+        (list("Sides that were skipped", skipped.collect()))
+        (list("Runs that failed", failed.collect()))
     }
 }
 

@@ -46,11 +46,10 @@ impl Measured {
 
     /// Adds a rate, and what an operation cost beside time.
     pub(crate) fn push_driven(&mut self, metric: &str, at: f64, driven: &Driven) {
-        let ops = driven.ops.max(1) as f64;
-        self.push(metric, at, driven.ops as f64 / driven.seconds.max(1e-9));
-        self.push(format!("{metric}: cpu"), at, driven.cpu_s / ops);
+        self.push(metric, at, driven.per_s());
+        self.push(format!("{metric}: cpu"), at, driven.an_op(driven.cpu_s));
         if let Some(shootdowns) = driven.shootdowns {
-            self.push(format!("{metric}: shootdowns"), at, shootdowns as f64 / ops);
+            self.push(format!("{metric}: shootdowns"), at, driven.an_op(shootdowns as f64));
         }
     }
 }

@@ -11,6 +11,7 @@ use std::{fs, io, process, thread};
 
 use crate::error::BenchError;
 use crate::size::show_bytes;
+use crate::usage::number;
 
 /// Where the kernel shows its groups.
 const ROOT: &str = "/sys/fs/cgroup";
@@ -125,9 +126,7 @@ pub(crate) fn check_swap(needed_bytes: u64) -> Result<(), String> {
 }
 
 fn free_swap_bytes(meminfo: &str) -> u64 {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("SwapFree:"));
-    let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
+    number(meminfo, "SwapFree:").unwrap_or(0) * 1024
 }
 
 #[cfg(test)]

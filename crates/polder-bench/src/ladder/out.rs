@@ -4,8 +4,7 @@
 //! * The figures of the parts that are over are in the file whatever happens then: a new state of
 //!   it takes the place of the last one in one step.
 
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -19,8 +18,10 @@ use crate::replaced::replace;
 /// Both files, which are this run's own.
 #[derive(Debug)]
 pub(crate) struct Out {
-    json: PathBuf,
-    html: PathBuf,
+    /// The figures.
+    pub(crate) json: PathBuf,
+    /// The page, once it was made.
+    pub(crate) html: PathBuf,
 }
 
 /// What stands in the file of figures.
@@ -40,35 +41,20 @@ impl Figures<'_> {
 }
 
 impl Out {
-    /// Makes the directory, and the file of figures in it.
+    /// Makes the directory, in which there must be neither of them.
     pub(crate) fn claim(dir: &Path) -> Result<Out, BenchError> {
         fs::create_dir_all(dir).map_err(BenchError::file(dir))?;
         let out = Out { json: dir.join("translations.json"), html: dir.join("translations.html") };
-        let there = |path: &Path| {
-            let path = path.display();
-            BenchError::Options(format!(
-                "{path} is there already, from another run: move it away, or name another \
-                 directory with --out"
-            ))
-        };
-        if fs::exists(&out.html).map_err(BenchError::file(&out.html))? {
-            return Err(there(&out.html));
+        for path in [&out.json, &out.html] {
+            if fs::exists(path).map_err(BenchError::file(path))? {
+                let path = path.display();
+                return Err(BenchError::Options(format!(
+                    "{path} is there already, from another run: move it away, or name another \
+                     directory with --out"
+                )));
+            }
         }
-        match File::create_new(&out.json) {
-            Ok(_) => Ok(out),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(there(&out.json)),
-            Err(error) => Err(BenchError::file(&out.json)(error)),
-        }
-    }
-
-    /// Where the figures are.
-    pub(crate) fn json(&self) -> &Path {
-        &self.json
-    }
-
-    /// Where the page is, once it was made.
-    pub(crate) fn html(&self) -> &Path {
-        &self.html
+        Ok(out)
     }
 
     /// Writes down the figures that are known by now.
@@ -76,11 +62,6 @@ impl Out {
         let text = serde_json::to_string_pretty(&Figures::of(results))
             .map_err(|error| BenchError::Options(error.to_string()))?;
         replace(&self.json, &text)
-    }
-
-    /// Removes the file of figures, in which nothing could be written.
-    pub(crate) fn give_up(&self) {
-        let _ = fs::remove_file(&self.json);
     }
 
     /// Makes the page.
@@ -101,7 +82,7 @@ mod tests {
         let out = Out::claim(&at).unwrap();
         out.keep(&empty()).unwrap();
         out.keep(&empty().with(("scan", "random", "hash"), 0.0, &[3.0])).unwrap();
-        let text = fs::read_to_string(out.json()).unwrap();
+        let text = fs::read_to_string(&out.json).unwrap();
         assert!(text.contains("\"medians\"") && text.contains("\"hash\""), "{text}");
         out.show(&empty(), &judge(&empty())).unwrap();
         let names = || at.read_dir().unwrap().count();
@@ -114,7 +95,6 @@ mod tests {
             fs::remove_file(left).unwrap();
         }
         Out::claim(&at).unwrap();
-        fs::remove_file(&out.json).unwrap();
         fs::create_dir(&out.json).unwrap();
         assert!(out.keep(&empty()).is_err());
         assert_eq!(names(), 1, "something was left behind");

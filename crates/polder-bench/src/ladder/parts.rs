@@ -1,11 +1,10 @@
 //! The parts of the ladder: what each measures, and on which sides.
 
-use std::fmt;
+use polder_pool::Translation as _;
 
 use super::measured::Measured;
 use super::setup::Setup;
 use super::side::{self, Side};
-use super::translations::{TranslationName, instances};
 use crate::error::BenchError;
 
 mod breakdown;
@@ -29,91 +28,112 @@ mod tpcc;
 mod tpcc_growing;
 mod tpcc_larger;
 
-/// What a part does on one translation.
+/// What a part does for one side.
 type Run = fn(&Setup<'_>) -> Result<Measured, BenchError>;
 
 /// One part.
+#[derive(Debug)]
 pub(crate) struct Part {
     /// What `--parts` calls it.
     pub(crate) name: &'static str,
     /// The list of its sides.
     sides: &'static str,
-    /// Whether it works on the files of `--graph`, without which there is nothing to do.
-    pub(crate) needs_graphs: bool,
-    work: Work,
+    /// By translation: those of its sides, each once. Without one where it works on a store, which
+    /// chooses among translations by itself.
+    runs: &'static [(Option<&'static str>, Run)],
 }
 
-/// Where a part works.
-enum Work {
-    /// On a pool, by translation: those of its sides, each once.
-    OnPools(&'static [(TranslationName, Run)]),
-    /// On a store, which chooses among translations by itself.
-    OnStores(Run),
-}
-
-impl fmt::Debug for Part {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Part({})", self.name)
-    }
-}
-
+/// A part on stores; or one on pools, for the translations of its sides and no others: each takes
+/// its time to compile.
 macro_rules! part {
-    ($name:literal, $sides:ident, $module:ident :: $run:ident) => {
+    ($name:literal, $sides:literal, $module:ident::$run:ident) => {
+        Part { name: $name, sides: $sides, runs: &[(None, $module::$run)] }
+    };
+    ($name:literal, $sides:literal, $module:ident::$run:ident, [$($translation:ident)*]) => {
         Part {
             name: $name,
-            sides: stringify!($sides),
-            needs_graphs: false,
-            work: Work::OnPools(instances!($sides, $module::$run)),
+            sides: $sides,
+            runs: &[$((
+                Some(polder_pool::$translation::NAME),
+                $module::$run::<polder_pool::$translation>,
+            )),*],
         }
     };
 }
 
-const fn of_stores(name: &'static str, sides: &'static str, run: Run) -> Part {
-    Part { name, sides, needs_graphs: false, work: Work::OnStores(run) }
-}
-
 /// All parts, in the order in which they run.
-pub(crate) static PARTS: [Part; 29] = [
-    part!("scan", engines, scan::run),
-    part!("heap", peers, heap::run),
-    part!("graph", engines, graph::run),
-    Part { needs_graphs: true, ..part!("files", peers, graph::run_files) },
-    part!("lookup", steps, lookup::run),
-    part!("multi", holds, multi::run),
-    part!("multi-larger", holds_larger, multi::run_larger),
-    part!("splits", copying, splits::run),
-    part!("breakdown", broken_down, breakdown::run),
-    part!("growing", evicting, growing::run),
-    part!("skew", evicting, skew::run),
-    part!("cooling", cooled, skew::run_cooling),
-    part!("scans", scanned, scans::run),
-    part!("placement", promoting, placement::run),
-    part!("memory", evicting, memory::run),
-    part!("memory-growing", evicting, memory_growing::run),
-    of_stores("tpcc", "resident_tpcc", tpcc::run),
-    of_stores("features", "features", tpcc::run),
-    of_stores("scaling", "swizzle_alone", scaling::run),
-    of_stores("tpcc-larger", "evicting", tpcc_larger::run),
-    of_stores("tpcc-mixes", "tpcc_holds", tpcc::run_mixes),
-    of_stores("tpcc-mixes-larger", "tpcc_holds_larger", tpcc_larger::run_mixes),
-    of_stores("tpcc-growing", "designs_and_swap", tpcc_growing::run),
-    of_stores("ramp-up", "designs", ramp_up::run),
-    part!("tiers", tiered, tiers::run),
-    part!("tier-policies", tiered, tiers::run_policies),
-    part!("migration", tiered, migration::run),
-    of_stores("tpcc-tiers", "designs", tiers::run_tpcc),
-    of_stores("tpcc-tier-policies", "designs", tiers::run_tpcc_policies),
+pub(crate) static PARTS: &[Part] = &[
+    part!("scan", "engines", scan::run, [
+        Array ArrayPlain ArraySwizzled Direct Hash Open Predictive PredictiveHashed Simd SimdPlain
+        Swizzle Vm VmHuge
+    ]),
+    part!("heap", "peers", heap::run, [
+        Array ArraySwizzled Direct Hash Open Predictive Simd Swizzle Vm VmHuge
+    ]),
+    part!("graph", "engines", graph::run, [
+        Array ArrayPlain ArraySwizzled Direct Hash Open Predictive PredictiveHashed Simd SimdPlain
+        Swizzle Vm VmHuge
+    ]),
+    part!("files", "peers", graph::run_files, [
+        Array ArraySwizzled Direct Hash Open Predictive Simd Swizzle Vm VmHuge
+    ]),
+    part!("lookup", "steps", lookup::run, [
+        Array ArrayPlain ArraySwizzled Direct Hash HashInlined HashOptimistic HashOptimisticInlined
+        HashPreferred Open Predictive PredictiveHashed Simd SimdPlain Swizzle Vm VmHuge
+    ]),
+    part!("multi", "holds", multi::run, [Array Hash Simd SimdPlain]),
+    part!("multi-larger", "holds_larger", multi::run_larger, [Array Hash SimdPlain]),
+    part!("splits", "copying", splits::run, [Array Hash Simd]),
+    part!("breakdown", "broken_down", breakdown::run, [Array Hash Simd]),
+    part!("growing", "evicting", growing::run, [
+        Array ArraySwizzled Hash Open Predictive Simd Swizzle Vm
+    ]),
+    part!("skew", "evicting", skew::run, [
+        Array ArraySwizzled Hash Open Predictive Simd Swizzle Vm
+    ]),
+    part!("cooling", "swizzle_alone", skew::run_cooling, [Swizzle]),
+    part!("scans", "scanned", scans::run, [Array Hash Simd Swizzle Vm]),
+    part!("placement", "promoting", placement::run, [
+        Array Predictive PredictiveHashed Simd
+    ]),
+    part!("memory", "evicting", memory::run, [
+        Array ArraySwizzled Hash Open Predictive Simd Swizzle Vm
+    ]),
+    part!("memory-growing", "evicting", memory_growing::run, [
+        Array ArraySwizzled Hash Open Predictive Simd Swizzle Vm
+    ]),
+    part!("tpcc", "resident_tpcc", tpcc::run),
+    part!("features", "features", tpcc::run),
+    part!("scaling", "swizzle_alone", scaling::run),
+    part!("tpcc-larger", "evicting", tpcc_larger::run),
+    part!("tpcc-mixes", "tpcc_holds", tpcc::run_mixes),
+    part!("tpcc-mixes-larger", "tpcc_holds_larger", tpcc_larger::run_mixes),
+    part!("tpcc-growing", "designs_and_swap", tpcc_growing::run),
+    part!("ramp-up", "designs", ramp_up::run),
+    part!("tiers", "tiered", tiers::run, [Array Hash Predictive Simd Swizzle Vm]),
+    part!("tier-policies", "tiered", tiers::run_policies, [
+        Array Hash Predictive Simd Swizzle Vm
+    ]),
+    part!("migration", "tiered", migration::run, [Array Hash Predictive Simd Swizzle Vm]),
+    part!("tpcc-tiers", "designs", tiers::run_tpcc),
+    part!("tpcc-tier-policies", "designs", tiers::run_tpcc_policies),
 ];
 
 impl Part {
     /// The part of this name.
-    pub(crate) fn find(name: &str) -> Option<&'static Part> {
-        PARTS.iter().find(|part| part.name == name)
+    pub(crate) fn find(name: &str) -> Result<&'static Part, String> {
+        let found = PARTS.iter().find(|part| part.name == name);
+        found.ok_or_else(|| format!("there is no part {name:?}; there are: {}", Part::names()))
     }
 
     /// All names, with commas between.
     pub(crate) fn names() -> String {
         PARTS.iter().map(|part| part.name).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Whether it works on the files of `--graph`, without which there is nothing to do.
+    pub(crate) fn needs_graphs(&self) -> bool {
+        self.name == "files"
     }
 
     /// Its sides.
@@ -129,19 +149,15 @@ impl Part {
     /// One side's run.
     pub(crate) fn run(&self, setup: &Setup<'_>) -> Result<Measured, BenchError> {
         let wanted = setup.side.translation;
-        let run = match self.work {
-            Work::OnPools(runs) => runs.iter().find(|run| run.0 == wanted).map(|(_, run)| *run),
-            Work::OnStores(run) => Some(run),
-        };
-        match run {
-            Some(run) => run(setup),
-            None => Err(BenchError::Options(format!("{} has no run of {wanted:?}", self.name))),
-        }
+        let found = self.runs.iter().find(|(of, _)| of.is_none_or(|name| name == wanted));
+        found.expect("a test finds the translation of each side").1(setup)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use polder::TranslationKind;
+
     use super::*;
 
     #[test]
@@ -153,22 +169,31 @@ mod tests {
                 assert!(part.sides()[..k].iter().all(|other| other.name != side.name));
                 assert_eq!(part.side(side.name), Some(*side));
             }
-            assert!(Part::find(part.name).is_some());
+            assert_eq!(Part::find(part.name).unwrap().name, part.name);
         }
     }
 
     #[test]
     fn parts_run_on_the_translations_of_their_sides_and_on_no_others() {
-        for part in &PARTS {
-            let Work::OnPools(runs) = part.work else { continue };
+        for part in PARTS {
             for side in part.sides() {
-                let of_side = |run: &&(TranslationName, Run)| run.0 == side.translation;
-                assert_eq!(runs.iter().filter(of_side).count(), 1, "{part:?}: {side:?}");
+                let is_of_side = |(of, _): &&(Option<&str>, Run)| *of == Some(side.translation);
+                match part.runs {
+                    [(None, _)] => {
+                        let of_stores = side.translation.parse::<TranslationKind>();
+                        assert!(of_stores.is_ok(), "{part:?}: {side:?}");
+                    }
+                    runs => {
+                        let count = runs.iter().filter(is_of_side).count();
+                        assert_eq!(count, 1, "{part:?}: {side:?}");
+                    }
+                }
             }
-            for (translation, _) in runs {
-                let has_side = part.sides().iter().any(|side| side.translation == *translation);
-                assert!(has_side, "{part:?} is compiled for {translation:?} in vain");
+            for name in part.runs.iter().filter_map(|run| run.0) {
+                let has_side = part.sides().iter().any(|side| side.translation == name);
+                assert!(has_side, "{part:?} is compiled for {name} in vain");
             }
         }
+        assert!("simd-plain".parse::<TranslationKind>().is_err());
     }
 }

@@ -10,7 +10,17 @@ use crate::tpcc;
 
 /// How much of everything.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, strum::Display, Serialize, Deserialize,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    clap::ValueEnum,
+    strum::Display,
+    Serialize,
+    Deserialize,
 )]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
@@ -28,8 +38,7 @@ pub(crate) enum Size {
 impl Size {
     /// The amounts.
     pub(crate) fn scale(self) -> Scale {
-        let of = |size: &str| SCALES.get(size).copied();
-        of(&self.to_string()).expect("a test reads each size of the file")
+        SCALES[&self]
     }
 }
 
@@ -50,16 +59,16 @@ pub(crate) struct Terms {
     #[arg(long, default_value = "2", value_parser = parse_some_seconds)]
     pub(crate) seconds: f64,
     /// Threads that work at once, with commas between: a measurement for each, in the parts
-    /// lookup, multi, breakdown, growing, tpcc, features, tpcc-mixes and, beside its own 1, 2 and
+    /// lookup, multi, breakdown, tpcc, features, tpcc-mixes and, beside its own 1, 2 and
     /// 8, tpcc-larger, beside their own 8, multi-larger and tpcc-mixes-larger; the most of them in
-    /// skew, cooling, scaling, tpcc-growing and ramp-up. The others have their own numbers of
+    /// scaling, tpcc-growing and ramp-up. The others have their own numbers of
     /// threads.
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "1,2,4",
           value_parser = parse_threads)]
     pub(crate) threads: Vec<usize>,
 }
 
-static SCALES: LazyLock<BTreeMap<String, Scale>> = LazyLock::new(|| {
+static SCALES: LazyLock<BTreeMap<Size, Scale>> = LazyLock::new(|| {
     toml::from_str(include_str!("sizes.toml")).expect("a test reads each size of the file")
 });
 

@@ -73,11 +73,8 @@ pub(crate) struct Summary {
     pub(crate) metric: String,
     pub(crate) side: String,
     pub(crate) at: f64,
-    pub(crate) median: f64,
-    pub(crate) low: f64,
-    pub(crate) high: f64,
-    /// With which probability the true median lies from `low` to `high`.
-    pub(crate) confidence: f64,
+    #[serde(flatten)]
+    pub(crate) median: Median,
     pub(crate) rounds: usize,
 }
 
@@ -113,17 +110,9 @@ impl Results {
                 for side in &sides {
                     for rounds in self.figures(part, metric, side).chunk_by(|a, b| a.at == b.at) {
                         let Some(median) = OfRound::median(rounds) else { continue };
-                        all.push(Summary {
-                            part: part.to_owned(),
-                            metric: metric.to_owned(),
-                            side: (*side).to_owned(),
-                            at: rounds[0].at,
-                            median: median.value,
-                            low: median.low,
-                            high: median.high,
-                            confidence: median.confidence,
-                            rounds: rounds.len(),
-                        });
+                        let [part, metric, side] = [part, metric, side].map(str::to_owned);
+                        let (at, rounds) = (rounds[0].at, rounds.len());
+                        all.push(Summary { part, metric, side, at, median, rounds });
                     }
                 }
             }
@@ -134,14 +123,14 @@ impl Results {
 
 /// All medians with their intervals, a line for each, but for what goes with a metric.
 pub(crate) fn medians(results: &Results) -> String {
-    let line = |of: &Summary| {
-        let Summary { part, metric, side, at, rounds, .. } = of;
-        let [median, low, high] = [of.median, of.low, of.high].map(|value| match value.abs() {
-            size if size >= 1000.0 => show_count(value),
-            size if size >= 0.01 || size == 0.0 => format!("{value:.4}"),
-            _ => format!("{value:.3e}"),
-        });
-        format!("{part}, {metric} at {at}, {side}: {median} ({low} to {high}), {rounds} rounds\n")
+    let show = |value: f64| match value.abs() {
+        size if size >= 1000.0 => show_count(value),
+        size if size >= 0.01 || size == 0.0 => format!("{value:.4}"),
+        _ => format!("{value:.3e}"),
+    };
+    let line = |Summary { part, metric, side, at, median, rounds }: &Summary| {
+        let [value, low, high] = [median.value, median.low, median.high].map(show);
+        format!("{part}, {metric} at {at}, {side}: {value} ({low} to {high}), {rounds} rounds\n")
     };
     let all = results.summaries();
     all.iter().filter(|of| !of.metric.contains(": ")).map(line).collect()
@@ -210,8 +199,9 @@ mod tests {
         );
         let all = results.summaries();
         assert_eq!(all.len(), 2);
-        assert_eq!((all[0].median, all[0].low, all[0].high, all[0].rounds), (2.0, 1.0, 3.0, 3));
-        assert_eq!((all[1].side.as_str(), all[1].confidence), ("array", 0.0));
+        let median = all[0].median;
+        assert_eq!((median.value, median.low, median.high, all[0].rounds), (2.0, 1.0, 3.0, 3));
+        assert_eq!((all[1].side.as_str(), all[1].median.confidence), ("array", 0.0));
         let rounds = results.figures("scan", "random", "hash");
         assert_eq!(rounds.iter().map(|figure| figure.value).collect::<Vec<_>>(), [3.0, 1.0, 2.0]);
         let lines = medians(&results);

@@ -4,10 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use polder_format::{ChecksumSeed, PageSize, StoreId};
 use polder_pool::device::{FileDevice, OpenKind};
-use polder_pool::{FileState, KindOps, Pool, PoolConfig, PoolError, Space, Translation};
+use polder_pool::{FileState, KindOps, Pool, PoolConfig, PoolError, Translation};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -17,6 +18,7 @@ use super::side::Side;
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 use crate::random::{Random, stream};
+use crate::team::Team;
 use crate::usage::return_free_memory;
 
 /// Frames of a pool in which everything stays, for each page that it will have: at half fill, as
@@ -36,14 +38,14 @@ pub(crate) struct Setup<'a> {
     pub(crate) seconds: f64,
     /// How many threads at once, one measurement for each.
     pub(crate) threads: &'a [usize],
+    /// Files with graphs.
+    pub(crate) graphs: &'a [PathBuf],
     /// Makes this round's choices different from those of others.
     pub(crate) round: u64,
     /// A directory of this run alone.
     pub(crate) dir: &'a Path,
     /// A directory of all runs of this part.
     pub(crate) shared: &'a Path,
-    /// Files with graphs.
-    pub(crate) graphs: &'a [PathBuf],
     /// The control group of a side that is swapped.
     pub(crate) group: Option<&'a Path>,
     /// The random numbers of this run, for all that it does.
@@ -54,11 +56,6 @@ pub(crate) struct Setup<'a> {
 }
 
 impl Setup<'_> {
-    /// The same for another side.
-    pub(crate) fn on(&self, side: Side) -> Setup<'_> {
-        Setup { side, ..*self }
-    }
-
     /// The most threads that were asked for.
     pub(crate) fn most_threads(&self) -> usize {
         self.threads.iter().copied().max().unwrap_or(1)
@@ -72,6 +69,12 @@ impl Setup<'_> {
         counts
     }
 
+    /// So many threads, for as long as a measurement takes.
+    pub(crate) fn team(&self, threads: usize) -> Team<'_> {
+        let limit = Some(Duration::from_secs_f64(self.seconds));
+        Team { threads, counts: false, limit, interrupt: self.interrupt }
+    }
+
     /// [`drive`] for as long as a measurement takes.
     pub(crate) fn drive<W>(
         &self,
@@ -81,7 +84,7 @@ impl Setup<'_> {
     where
         W: FnMut() -> Result<u64, BenchError>,
     {
-        drive(threads, self.seconds, self.interrupt, worker)
+        drive(self.team(threads), worker)
     }
 
     /// An empty pool that has twice as many frames as `pages`, as many on each side, or the fewest
@@ -92,15 +95,11 @@ impl Setup<'_> {
         pages: u64,
         kinds: &[KindOps],
     ) -> Result<Pool<T>, BenchError> {
-        let config = self.config(size, self.budget_for::<T>(size, AMPLE * pages)?, FileState::NEW);
         let path = self.dir.join("data");
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(BenchError::file(&path)(error));
-            }
-            _ => {}
-        }
-        open(&path, OpenKind::Create, &config, kinds)
+        // That of a pool that this run had before.
+        let _ = fs::remove_file(&path);
+        let budget = self.budget_for::<T>(size, AMPLE * pages)?;
+        open(&path, OpenKind::Create, &self.config(size, budget, FileState::NEW), kinds)
     }
 
     /// The budget that pays for so many frames.
@@ -109,10 +108,10 @@ impl Setup<'_> {
         size: PageSize,
         frames: u64,
     ) -> Result<u64, PoolError> {
-        let (mut low, mut high) =
-            (PoolConfig::least_budget(size), frames * 2 * size.bytes() as u64);
-        high = high.max(low);
-        while high - low > size.bytes() as u64 {
+        let page_bytes = size.bytes() as u64;
+        let mut low = PoolConfig::least_budget(size);
+        let mut high = (2 * frames * page_bytes).max(low);
+        while high - low > page_bytes {
             let middle = low + (high - low) / 2;
             let paid = self.config(size, middle, FileState::NEW).frames::<T>()?;
             if u64::from(paid) < frames { low = middle } else { high = middle }
@@ -191,19 +190,6 @@ pub(crate) fn settle<T: Translation>(
     Ok(())
 }
 
-/// Which share of the resident pages of a space lie in the frame that they prefer; `None` where
-/// none prefers any.
-pub(crate) fn in_place<T: Translation>(space: &Space<T>) -> Result<Option<f64>, BenchError> {
-    let (mut there, mut all) = (0u64, 0u64);
-    for page in space.used_pages()? {
-        if let Some(is_there) = space.is_in_preferred_frame(page) {
-            there += u64::from(is_there);
-            all += 1;
-        }
-    }
-    Ok((all > 0).then(|| there as f64 / all as f64))
-}
-
 /// Opens a pool on a file.
 pub(crate) fn open<T: Translation>(
     path: &Path,
@@ -231,10 +217,10 @@ pub(crate) mod testing {
             scale: Size::Small.scale(),
             seconds: 0.02,
             threads: &[1, 2],
+            graphs: &[],
             round: 0,
             dir: dir.path(),
             shared: dir.path(),
-            graphs: &[],
             group: None,
             streams: &Streams::new(0),
             interrupt: &interrupt,
@@ -253,11 +239,24 @@ pub(crate) mod testing {
 #[cfg(test)]
 mod tests {
     use polder_format::PageNo;
-    use polder_pool::{AccessHint, Array, Hash, PredictiveHashed};
+    use polder_pool::{AccessHint, Array, Hash, PredictiveHashed, Space};
 
     use super::testing::run;
     use super::*;
     use crate::ladder::pages;
+
+    /// Which share of the resident pages of a space lie in the frame that they prefer; `None` where
+    /// none prefers any.
+    fn in_place<T: Translation>(space: &Space<T>) -> Result<Option<f64>, BenchError> {
+        let (mut there, mut all) = (0u64, 0u64);
+        for page in space.used_pages()? {
+            if let Some(is_there) = space.is_in_preferred_frame(page) {
+                there += u64::from(is_there);
+                all += 1;
+            }
+        }
+        Ok((all > 0).then(|| there as f64 / all as f64))
+    }
 
     fn passes<T: Translation>(setup: &Setup<'_>) -> (usize, Option<f64>) {
         let pool = setup.resident_pool::<T>(PageSize::MIN, 2000, &[pages::KIND]).unwrap();

@@ -3,21 +3,22 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use polder::{Durability, OpenMode, Options, Stats, Store, TranslationKind};
+use polder::{Durability, OpenMode, Options, PoolStats, Stats, Store};
 use serde::{Deserialize, Serialize};
 
+use super::afresh;
+use super::clock::drive_turns;
 use super::measured::Measured;
 use super::setup::{Setup, made_once};
 use super::side::Side;
-use super::translations::TranslationName;
 use crate::error::BenchError;
 use crate::interval::median;
+use crate::team::Team;
 use crate::tpcc::{self, Mix, Run, Tables, TpccPlan, TpccResult};
 
 /// Budget of the store that is loaded.
@@ -31,12 +32,14 @@ const LOG_BYTES_PER_S: f64 = 150e6;
 const LEAST_GROWTH: u64 = 64 << 20;
 /// Budget by data where all is resident.
 const AMPLE: f64 = 2.0;
-/// What a copy is of.
+/// What a copy is of: the data come first.
 const FILES: [&str; 2] = ["data", "log"];
 /// Tables that are read at once when everything is touched.
 const TOUCHING_THREADS: usize = 4;
 /// Intervals that a measurement over time has at least.
 const LEAST_INTERVALS: f64 = 10.0;
+/// How often the thread that watches a store looks for the end.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// A limit of the log by which no checkpoint comes while threads work for so many seconds, those of
 /// all threads together: one begins when half of the log is full.
@@ -50,13 +53,18 @@ pub(crate) fn growth_bytes(thread_seconds: f64) -> u64 {
     LEAST_GROWTH + (thread_seconds * GROWTH_BYTES_PER_S) as u64
 }
 
-/// A store that was loaded and closed, and that runs have copies of.
+/// A budget with which a store can be opened.
+fn at_least_least(bytes: u64) -> u64 {
+    bytes.max(Options::least_memory_budget(4096))
+}
+
+/// A store that was loaded and closed: that of which runs have copies, or such a copy.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Loaded {
     dir: PathBuf,
     warehouses: u16,
     /// Of its data file.
-    pub(crate) bytes: u64,
+    bytes: u64,
 }
 
 impl Loaded {
@@ -69,9 +77,24 @@ impl Loaded {
     ) -> Result<Loaded, BenchError> {
         made_once(&setup.shared.join("tpcc.json"), || {
             let dir = setup.shared.join("tpcc");
-            // What an earlier run did not finish.
-            let _ = fs::remove_dir_all(&dir);
-            Loaded::make(setup, dir, warehouses, log_limit)
+            // Without what an earlier run did not finish.
+            afresh(&dir)?;
+            let mut options = Options::new(&dir)
+                .mode(OpenMode::Create)
+                .durability(Durability::None)
+                .memory_budget(LOADING_BUDGET);
+            if let Some(bytes) = log_limit {
+                options = options.log_limit(bytes);
+            }
+            let store = Store::open(options)?;
+            let tables = Tables::open(&store)?;
+            let (rows, tell) = (setup.scale.tpcc, setup.tell);
+            tpcc::load(&tables, rows, warehouses, LOAD_SEED, setup.interrupt, &|what| tell(what))?;
+            drop(tables);
+            store.close()?;
+            let data = dir.join(FILES[0]);
+            let bytes = fs::metadata(&data).map_err(BenchError::file(&data))?.len();
+            Ok(Loaded { dir, warehouses, bytes })
         })
     }
 
@@ -88,76 +111,25 @@ impl Loaded {
         Ok((loaded, budget))
     }
 
-    fn make(
-        setup: &Setup<'_>,
-        dir: PathBuf,
-        warehouses: u16,
-        log_limit: Option<u64>,
-    ) -> Result<Loaded, BenchError> {
-        let options = Options::new(&dir)
-            .mode(OpenMode::Create)
-            .durability(Durability::None)
-            .memory_budget(LOADING_BUDGET);
-        let store = Store::open(match log_limit {
-            Some(bytes) => options.log_limit(bytes),
-            None => options,
-        })?;
-        let tables = Tables::open(&store)?;
-        let (rows, tell) = (setup.scale.tpcc, setup.tell);
-        tpcc::load(&tables, rows, warehouses, LOAD_SEED, setup.interrupt, &|what| tell(what))?;
-        drop(tables);
-        store.close()?;
-        let bytes = length(&dir.join(FILES[0]))?;
-        Ok(Loaded { dir, warehouses, bytes })
-    }
-
     /// So many times its data as a budget, or the least that there can be.
     pub(crate) fn budget(&self, times: f64) -> u64 {
         at_least_least((self.bytes as f64 * times) as u64)
     }
 
-    /// A copy for this run alone, of which the system keeps nothing in memory.
-    pub(crate) fn copy(&self, setup: &Setup<'_>) -> Result<TpccFiles, BenchError> {
+    /// A copy for this run alone, of which the system keeps nothing in memory. It takes the place of
+    /// one that the run had before.
+    pub(crate) fn copy(&self, setup: &Setup<'_>) -> Result<Loaded, BenchError> {
         (setup.tell)("copying the store");
         let dir = setup.dir.join("store");
-        fs::create_dir_all(&dir).map_err(BenchError::file(&dir))?;
+        afresh(&dir)?;
         for name in FILES {
             let copy = dir.join(name);
-            fs::copy(self.dir.join(name), &copy).map_err(BenchError::file(&copy))?;
-            forget(&copy).map_err(BenchError::file(&copy))?;
+            let copied = fs::copy(self.dir.join(name), &copy).and_then(|_| forget(&copy));
+            copied.map_err(BenchError::file(&copy))?;
         }
-        Ok(TpccFiles { dir, warehouses: self.warehouses })
+        Ok(Loaded { dir, ..self.clone() })
     }
-}
 
-/// A budget with which a store can be opened.
-fn at_least_least(bytes: u64) -> u64 {
-    bytes.max(Options::least_memory_budget(4096))
-}
-
-fn length(path: &Path) -> Result<u64, BenchError> {
-    Ok(fs::metadata(path).map_err(BenchError::file(path))?.len())
-}
-
-/// Has the system write the file and drop it from its cache, for file systems where reads do not
-/// pass by that anyway.
-fn forget(path: &Path) -> std::io::Result<()> {
-    let file = File::open(path)?;
-    file.sync_all()?;
-    #[cfg(target_os = "linux")]
-    // It advises, and what it says does not matter.
-    let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
-    Ok(())
-}
-
-/// The closed store of a run.
-#[derive(Debug)]
-pub(crate) struct TpccFiles {
-    dir: PathBuf,
-    warehouses: u16,
-}
-
-impl TpccFiles {
     /// Opens it as the side has it.
     pub(crate) fn open<'a>(
         &self,
@@ -176,33 +148,36 @@ impl TpccFiles {
         with: impl FnOnce(Options) -> Options,
     ) -> Result<TpccStore<'a>, BenchError> {
         let Side { translation, hold, replacement, .. } = setup.side;
+        let translation = translation.parse();
         let options = Options::new(&self.dir)
             .mode(OpenMode::Open)
             .durability(Durability::None)
             .memory_budget(at_least_least(budget))
             .miss_ratios(false)
-            .translation(kind(translation)?)
+            .translation(translation.expect("a test finds the translation of each side"))
             .replacement(replacement)
             .read_mode(hold);
         let store = Store::open(with(options))?;
         let tables = Tables::open(&store)?;
-        let data = self.dir.join(FILES[0]);
-        let (warehouses, phases) = (self.warehouses, AtomicU64::new(0));
-        let (affinity, mix) = (false, Mix::Standard);
-        Ok(TpccStore { setup, store, tables, data, warehouses, affinity, mix, phases })
-    }
-
-    /// Removes them: nobody has the store open.
-    pub(crate) fn remove(self) -> Result<(), BenchError> {
-        fs::remove_dir_all(&self.dir).map_err(BenchError::file(&self.dir))
+        let plan = TpccPlan {
+            warehouses: self.warehouses,
+            affinity: false,
+            mix: Mix::Standard,
+            check: false,
+        };
+        Ok(TpccStore { setup, store, tables, plan, phases: AtomicU64::new(0) })
     }
 }
 
-/// As the store calls it.
-fn kind(translation: TranslationName) -> Result<TranslationKind, BenchError> {
-    let name = translation.name();
-    let found = TranslationKind::ALL.iter().copied().find(|kind| kind.name() == name);
-    found.ok_or_else(|| BenchError::Options(format!("no store has the translation {name}")))
+/// Has the system write the file and drop it from its cache, for file systems where reads do not
+/// pass by that anyway.
+fn forget(path: &Path) -> std::io::Result<()> {
+    let file = File::open(path)?;
+    file.sync_all()?;
+    #[cfg(target_os = "linux")]
+    // It advises, and what it says does not matter.
+    let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+    Ok(())
 }
 
 /// An open store on which transactions run.
@@ -210,12 +185,8 @@ pub(crate) struct TpccStore<'a> {
     setup: &'a Setup<'a>,
     store: Store,
     tables: Tables,
-    data: PathBuf,
-    warehouses: u16,
-    /// Whether threads have warehouses of their own.
-    pub(crate) affinity: bool,
-    /// Of transactions; the standard one unless somebody sets another.
-    pub(crate) mix: Mix,
+    /// The standard mix, and threads that share all warehouses, unless somebody sets another.
+    pub(crate) plan: TpccPlan,
     /// So that none repeats the input of another.
     phases: AtomicU64,
 }
@@ -236,62 +207,104 @@ pub(crate) struct Ran {
 impl TpccStore<'_> {
     /// Reads all rows, a few tables at once, so that all pages that find room are in memory.
     pub(crate) fn touch(&self) -> Result<(), BenchError> {
-        (self.setup.tell)("touching everything");
-        let names = Mutex::new(self.store.tables()?);
-        let next = || names.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
-        let work = || -> Result<(), BenchError> {
-            while let Some(name) = next() {
-                let table = self.store.table(&name)?;
+        let Setup { tell, interrupt, .. } = self.setup;
+        tell("touching everything");
+        let (names, next) = (self.store.tables()?, AtomicUsize::new(0));
+        drive_turns(TOUCHING_THREADS, names.len() as u64, interrupt, |_| {
+            || {
+                let table = self.store.table(&names[next.fetch_add(1, Relaxed)])?;
                 let mut entries = table.range(..);
                 while entries.next_entry()?.is_some() {
-                    self.setup.interrupt.check()?;
+                    interrupt.check()?;
                 }
+                Ok(())
             }
-            Ok(())
-        };
-        thread::scope(|scope| {
-            let threads: Vec<_> = (0..TOUCHING_THREADS).map(|_| scope.spawn(work)).collect();
-            threads.into_iter().try_for_each(|thread| {
-                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
         })
     }
 
-    /// Has threads do transactions for so many seconds, or until somebody sets `until`.
-    pub(crate) fn run(
+    /// Has threads do transactions for as long as a measurement takes.
+    pub(crate) fn run(&self, threads: usize) -> Result<Ran, BenchError> {
+        self.run_for(threads, self.setup.seconds, self.setup.seconds, None)
+    }
+
+    /// The same for so many seconds, in intervals of `step_s`, or until somebody sets `until`.
+    pub(crate) fn run_for(
         &self,
         threads: usize,
         seconds: f64,
         step_s: f64,
         until: Option<&AtomicBool>,
     ) -> Result<Ran, BenchError> {
-        let Self { warehouses, affinity, mix, .. } = *self;
-        (self.setup.tell)(&format!("{mix} mix, {threads} threads"));
-        let (number, before) = (self.phases.fetch_add(1, Relaxed), self.store.stats().pool.faults);
-        let plan = TpccPlan { warehouses, affinity, mix, check: false };
+        let Self { setup, plan, .. } = *self;
+        (setup.tell)(&format!("{} mix, {threads} threads", plan.mix));
+        let before = self.store.stats().pool.faults;
         let run = Run {
             store: &self.store,
             tables: &self.tables,
-            scale: self.setup.scale.tpcc,
+            scale: setup.scale.tpcc,
             plan,
-            threads,
-            seed: self.setup.round,
-            counters: false,
-            interrupt: self.setup.interrupt,
-            number,
+            team: Team { threads, counts: false, limit: None, interrupt: setup.interrupt },
+            seed: setup.round,
+            number: self.phases.fetch_add(1, Relaxed),
             seconds,
             interval: interval(seconds, step_s),
             until,
             many: false,
         };
         let (outcome, tally) = run.run()?;
-        let per_s = outcome.ops as f64 / outcome.seconds.max(1e-9);
-        let TpccResult { conflicts_per_op, interval_s, per_s: mut over_time, .. } =
+        let TpccResult { summary, interval_s, per_s: mut over_time, .. } =
             TpccResult::new(plan, &tally, outcome.seconds, None);
         over_time.truncate((outcome.seconds / interval_s + 1e-6) as usize);
         let faults = self.store.stats().pool.faults - before;
-        let pages_read = faults as f64 / outcome.ops.max(1) as f64;
-        Ok(Ran { per_s, pages_read, conflicts: conflicts_per_op, interval_s, over_time })
+        Ok(Ran {
+            per_s: outcome.ops as f64 / outcome.seconds.max(1e-9),
+            pages_read: faults as f64 / outcome.ops.max(1) as f64,
+            conflicts: summary.conflicts_per_op,
+            interval_s,
+            over_time,
+        })
+    }
+
+    /// The same while somebody looks at the store at the end of each interval; `enough` of what is
+    /// seen ends the run.
+    pub(crate) fn run_watched(
+        &self,
+        threads: usize,
+        seconds: f64,
+        step_s: f64,
+        enough: impl Fn(&Stats) -> bool + Sync,
+    ) -> Result<(Ran, Vec<Stats>), BenchError> {
+        let (until, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
+        let step = interval(seconds, step_s);
+        let watch = || {
+            let (started, mut seen) = (Instant::now(), Vec::new());
+            while !is_over.load(Relaxed) {
+                let next = step * (seen.len() as u32 + 1);
+                let left = next.saturating_sub(started.elapsed());
+                if !left.is_zero() {
+                    thread::sleep(left.min(PATIENCE));
+                    continue;
+                }
+                let stats = self.stats();
+                until.fetch_or(enough(&stats), Relaxed);
+                seen.push(stats);
+            }
+            seen
+        };
+        thread::scope(|scope| {
+            let watcher = scope.spawn(watch);
+            let ran = self.run_for(threads, seconds, step_s, Some(&until));
+            is_over.store(true, Relaxed);
+            let seen = watcher.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Ok((ran?, seen))
+        })
+    }
+
+    /// Closes it, which leaves a list of the pages that are in memory.
+    pub(crate) fn close(self) -> Result<(), BenchError> {
+        let Self { store, tables, .. } = self;
+        drop(tables);
+        Ok(store.close()?)
     }
 
     /// What the store says of itself.
@@ -299,26 +312,20 @@ impl TpccStore<'_> {
         self.store.stats()
     }
 
-    /// Length of the data file. It grows by extents, a sixteenth of a table at most.
-    pub(crate) fn data_bytes(&self) -> Result<u64, BenchError> {
-        length(&self.data)
-    }
-
     /// An error unless everything stayed in memory and nothing was written but the log.
     pub(crate) fn check_resident(&self) -> Result<(), BenchError> {
-        let stats = self.store.stats();
-        if stats.pool.evictions == 0 && stats.pool.write_backs == 0 {
+        let PoolStats { evictions, write_backs, .. } = self.stats().pool;
+        if evictions == 0 && write_backs == 0 {
             return Ok(());
         }
         Err(BenchError::Options(format!(
-            "not everything stayed in memory: {} pages were evicted and {} written",
-            stats.pool.evictions, stats.pool.write_backs
+            "not everything stayed in memory: {evictions} pages were evicted and {write_backs} written"
         )))
     }
 }
 
 /// How long an interval is: `step_s`, or less in a run that would have few of them.
-pub(crate) fn interval(seconds: f64, step_s: f64) -> Duration {
+fn interval(seconds: f64, step_s: f64) -> Duration {
     Duration::from_secs_f64(step_s.min(seconds / LEAST_INTERVALS).max(1e-3))
 }
 

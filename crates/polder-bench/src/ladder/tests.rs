@@ -7,9 +7,9 @@ use super::*;
 fn ladder(dir: &Path) -> Ladder {
     Ladder {
         terms: Terms { size: Size::Small, rounds: 1, seconds: 0.01, threads: vec![1] },
-        parts: vec![Part::find("scan").unwrap(), Part::find("heap").unwrap()],
-        sides: Vec::new(),
+        parts: vec![Part::find("scan").unwrap(), Part::find("graph").unwrap()],
         graphs: Vec::new(),
+        sides: Vec::new(),
         writes: None,
         dir: dir.to_owned(),
         program: PathBuf::from("/nowhere/at/all"),
@@ -26,7 +26,7 @@ fn a_run_without_a_place_or_a_program_is_a_failure_among_others() {
         let out = Out::claim(&at).unwrap();
         let (results, kept) = ladder(place).run(&Interrupt::silent(), &out).unwrap();
         kept.unwrap();
-        let sides = ["scan", "heap"].map(|part| Part::find(part).unwrap().sides().len());
+        let sides = ["scan", "graph"].map(|part| Part::find(part).unwrap().sides().len());
         assert_eq!((results.failures.len(), results.runs.len()), (sides.iter().sum(), 0));
         assert!(results.complete);
         assert!(results.failures[0].why.contains(why), "{:?}", results.failures[0]);
@@ -46,13 +46,13 @@ fn each_part_finds_the_figures_of_those_before_it_written() {
     let dir = tempfile::tempdir().unwrap();
     let [script, seen] = ["child", "seen"].map(|name| dir.path().join(name));
     let out = Out::claim(&dir.path().join("out")).unwrap();
-    let (from, to) = (out.json().display(), seen.display());
+    let (from, to) = (out.json.display(), seen.display());
     write_program(&script, &format!("cp '{from}' '{to}'"));
     let ladder = Ladder { program: script, ..ladder(dir.path()) };
     let (results, _) = ladder.run(&Interrupt::silent(), &out).unwrap();
     assert!(results.complete);
     let seen = fs::read_to_string(&seen).unwrap();
-    assert!(seen.contains("\"part\": \"scan\"") && !seen.contains("\"part\": \"heap\""));
+    assert!(seen.contains("\"part\": \"scan\"") && !seen.contains("\"part\": \"graph\""));
     assert!(seen.contains("\"complete\": false"));
 }
 
@@ -94,7 +94,7 @@ fn what_was_measured_before_an_interrupt_is_written() {
         });
         ladder.run(&interrupt, &out).unwrap().1.unwrap();
     });
-    let text = fs::read_to_string(out.json()).unwrap();
+    let text = fs::read_to_string(&out.json).unwrap();
     let written: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(written["complete"], false);
     let runs = written["runs"].as_array().unwrap();
@@ -114,8 +114,8 @@ fn what_cannot_be_written_is_an_error_at_the_beginning_and_at_the_end() {
     assert!(results.complete);
     assert!(kept.unwrap_err().to_string().contains("translations.json.new"));
 
-    fs::remove_file(out.json()).unwrap();
+    fs::remove_file(&out.json).unwrap();
     let out = Out::claim(&at).unwrap();
     assert!(ladder.run(&Interrupt::silent(), &out).is_err());
-    assert!(!out.json().exists(), "the next run finds a file without anything in it");
+    assert!(!out.json.exists(), "the next run finds a file without anything in it");
 }

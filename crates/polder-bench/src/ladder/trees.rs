@@ -5,15 +5,13 @@
 //! sorted as they are made, whatever their number, and those of later records are greater.
 
 use std::fs;
-use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use polder_format::{PageId, PageNo, PageSize, PhysicalPageNo, SpaceId};
+use polder_format::{PageSize, PhysicalPageNo, SpaceId};
 use polder_pool::device::OpenKind;
-use polder_pool::{AccessHint, Array, FileState, Pool, PoolConfig, TierConfig, Translation};
-use polder_tree::node::NodeRef;
+use polder_pool::{Array, FileState, Pool, PoolConfig, TierConfig, Translation};
 use polder_tree::{KINDS, Tree};
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +19,7 @@ use super::clock::{Driven, drive_turns};
 use super::setup::{Setup, made_once, open, settle};
 use crate::dist::{Chooser, Dist, YCSB_THETA};
 use crate::error::BenchError;
-use crate::records::{Key, Value, scramble};
+use crate::records::{Key, Value, first_value, scramble};
 
 /// Size of pages.
 pub(crate) const PAGE: PageSize = PageSize::MIN;
@@ -37,8 +35,8 @@ const STRIDE: u64 = 20;
 const MAKING_BUDGET: u64 = 256 << 20;
 /// Reads of the device at once when leaves are loaded.
 const TOUCHING_THREADS: usize = 8;
-/// Lookups between two looks at the clock.
-const TURN: u64 = 64;
+/// Lookups between two looks at the clock, among them a whole number of queries of ten keys.
+const TURN: u64 = 80;
 
 /// The keys of so many records, and of as many again that may be inserted behind them.
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +56,7 @@ impl Keys {
     }
 
     pub(crate) fn value(key: Key) -> Value {
-        Value::first_of(key, VALUE_BYTES)
+        first_value(key, VALUE_BYTES)
     }
 }
 
@@ -108,26 +106,25 @@ impl<'a, T: Translation> Subject<'a, T> {
         Ok(Subject { setup, tree, pool, keys })
     }
 
-    /// Turns of reads in the first `among` records: [`drive`](super::clock::drive)'s worker.
-    pub(crate) fn reader(
-        &self,
-        dist: Dist,
-        among: u64,
-    ) -> impl FnMut() -> Result<u64, BenchError> + use<T> {
-        self.reader_of(Chooser::new(dist, YCSB_THETA, among), among)
+    /// Turns of reads of all records: [`drive`](super::clock::drive)'s worker.
+    pub(crate) fn reader(&self, dist: Dist) -> impl FnMut() -> Result<u64, BenchError> + use<T> {
+        self.reader_among(self.keys.records, dist, YCSB_THETA)
     }
 
-    /// The same of records that `chooser` draws.
-    pub(crate) fn reader_of(
+    /// The same of the first records alone, and by any exponent.
+    pub(crate) fn reader_among(
         &self,
-        mut chooser: Chooser,
-        among: u64,
+        records: u64,
+        dist: Dist,
+        theta: f64,
     ) -> impl FnMut() -> Result<u64, BenchError> + use<T> {
         let (tree, keys, mut random) = (self.tree.clone(), self.keys, self.setup.streams.next());
+        let mut chooser = Chooser::new(dist, theta, records);
         move || {
             let mut sum = 0u64;
             for _ in 0..TURN {
-                sum = sum.wrapping_add(read(&tree, keys, chooser.record(&mut random, among))?);
+                let record = chooser.record(&mut random, records);
+                sum = sum.wrapping_add(read(&tree, keys, record)?);
             }
             std::hint::black_box(sum);
             Ok(TURN)
@@ -136,7 +133,22 @@ impl<'a, T: Translation> Subject<'a, T> {
 
     /// Reads of all records by so many threads, for as long as a measurement takes.
     pub(crate) fn lookups(&self, threads: usize, dist: Dist) -> Result<Driven, BenchError> {
-        self.setup.drive(threads, |_| self.reader(dist, self.keys.records))
+        self.setup.drive(threads, |_| self.reader(dist))
+    }
+
+    /// [`Setup::drive`], and for how many pages each operation had to wait.
+    pub(crate) fn drive<W>(
+        &self,
+        threads: usize,
+        worker: impl Fn(usize) -> W + Sync,
+    ) -> Result<(Driven, f64), BenchError>
+    where
+        W: FnMut() -> Result<u64, BenchError>,
+    {
+        let before = self.pool.stats().faults;
+        let driven = self.setup.drive(threads, worker)?;
+        let faults = self.pool.stats().faults - before;
+        Ok((driven, driven.an_op(faults as f64)))
     }
 
     /// Reads until hardly any moves a page to the frame that it prefers.
@@ -144,15 +156,14 @@ impl<'a, T: Translation> Subject<'a, T> {
         settle(&self.pool, || self.lookups(1, dist).map(|_| ()))
     }
 
-    /// Loads the leaves of these records, at least one, many at once, so that none is missing only
-    /// because chance has not asked for it yet.
-    pub(crate) fn touch(&self, records: Range<u64>) -> Result<(), BenchError> {
-        let next = &AtomicU64::new(records.start);
-        let reads = (records.end + STRIDE - records.start).div_ceil(STRIDE);
-        drive_turns(TOUCHING_THREADS, reads, 1, self.setup.interrupt, |_| {
+    /// Loads the leaves of the first records, at least one, many at once, so that none is missing
+    /// only because chance has not asked for it yet.
+    pub(crate) fn touch(&self, records: u64) -> Result<(), BenchError> {
+        let (next, last) = (&AtomicU64::new(0), records.saturating_sub(1));
+        drive_turns(TOUCHING_THREADS, last.div_ceil(STRIDE) + 1, self.setup.interrupt, |_| {
             || {
                 // The last leaf may have fewer.
-                let record = next.fetch_add(STRIDE, Relaxed).min(records.end - 1);
+                let record = next.fetch_add(STRIDE, Relaxed).min(last);
                 read(&self.tree, self.keys, record).map(|_| ())
             }
         })
@@ -164,51 +175,6 @@ impl<'a, T: Translation> Subject<'a, T> {
         self.tree.insert(&key, Keys::value(key).as_ref(), 0)?;
         Ok(())
     }
-}
-
-/// The pages from the root to the leaf that covers a record's key, and what `look` says of each
-/// before it is gone to. By steps of our own, since a lookup does not tell.
-pub(crate) fn path_to_leaf<T: Translation, R>(
-    tree: &Tree<T>,
-    key: &Key,
-    look: impl Fn(PageNo) -> R,
-) -> Result<Vec<R>, BenchError> {
-    let space = tree.space();
-    let mut seen = Vec::new();
-    let mut page = PageNo::new(1);
-    while let Some(number) = page {
-        seen.push(look(number));
-        page = space.run(AccessHint::Normal, |attempt| {
-            let guard = space.page(attempt, number)?;
-            let node = NodeRef::new(guard.page());
-            let link = (!node.is_leaf()).then(|| guard.page().u64(node.child_at(key)));
-            guard.validate()?;
-            Ok(link.map(|link| PageId::from_link(link).page()))
-        })?;
-    }
-    Ok(seen)
-}
-
-/// How many nodes of a tree are no leaves.
-fn inner_nodes<T: Translation>(tree: &Tree<T>) -> Result<u64, BenchError> {
-    let space = tree.space();
-    let (mut count, mut pages) = (0, vec![PageNo::new(1).unwrap_or(PageNo::MAX)]);
-    while let Some(page) = pages.pop() {
-        let (level, links) = space.run(AccessHint::Normal, |attempt| {
-            let guard = space.page(attempt, page)?;
-            let node = NodeRef::new(guard.page());
-            let links: Vec<u64> = match node.level() {
-                0 | 1 => Vec::new(),
-                _ => (0..=node.count()).map(|index| node.link(index)).collect(),
-            };
-            let level = node.level();
-            guard.validate()?;
-            Ok((level, links))
-        })?;
-        count += u64::from(level > 0);
-        pages.extend(links.into_iter().map(|link| PageId::from_link(link).page()));
-    }
-    Ok(count)
 }
 
 /// How many bytes of leaves so many records fill.
@@ -234,22 +200,15 @@ pub(crate) struct Stored {
     pub(crate) records: u64,
     /// Bytes of pages in use, of all trees.
     pub(crate) bytes: u64,
-    /// Pages of the first tree that are no leaves.
-    pub(crate) inner_nodes: u64,
 }
 
 impl Stored {
-    /// The tree of so many records, made now if no run before has made it.
+    /// Trees of so many records each, made now if no run before has made them.
     ///
-    /// The run that makes it gives all memory back that this took, and goes on with what the others
-    /// begin with. Reads pass by the kernel's cache where the file system permits it; where it does
-    /// not, later runs find the file there as this one does.
-    pub(crate) fn find(setup: &Setup<'_>, records: u64) -> Result<Stored, BenchError> {
-        Stored::find_trees(setup, &[records])
-    }
-
-    /// The same of trees of so many records each.
-    pub(crate) fn find_trees(setup: &Setup<'_>, records: &[u64]) -> Result<Stored, BenchError> {
+    /// The run that makes them gives all memory back that this took, and goes on with what the
+    /// others begin with. Reads pass by the kernel's cache where the file system permits it; where it
+    /// does not, later runs find the file there as this one does.
+    pub(crate) fn find(setup: &Setup<'_>, records: &[u64]) -> Result<Stored, BenchError> {
         let name = records.iter().map(u64::to_string).collect::<Vec<_>>().join("-");
         let path = setup.shared.join(format!("{name}.data"));
         made_once(&setup.shared.join(format!("{name}.json")), || {
@@ -263,29 +222,21 @@ impl Stored {
     fn make(setup: &Setup<'_>, path: PathBuf, records: &[u64]) -> Result<Stored, BenchError> {
         let config = setup.config(PAGE, MAKING_BUDGET, FileState::NEW);
         let pool: Pool<Array> = open(&path, OpenKind::Create, &config, &KINDS)?;
-        let mut trees = Vec::new();
-        let mut bytes = 0;
+        let (mut spaces, mut bytes) = (Vec::new(), 0);
         for &records in records {
             let tree = Tree::create(pool.create_space()?)?;
             load(&tree, Keys::new(records), setup)?;
             bytes += tree.space().pages_in_use()? * PAGE.bytes() as u64;
-            trees.push(tree);
+            spaces.push(tree.space().id().get());
         }
         pool.flush()?;
         let FileState { space_directory, next_space, file_pages } = pool.file_state();
-        Ok(Stored {
-            path,
-            space_directory: space_directory.get(),
-            next_space: next_space.get(),
-            file_pages,
-            spaces: trees.iter().map(|tree| tree.space().id().get()).collect(),
-            records: records.first().copied().unwrap_or(0),
-            bytes,
-            inner_nodes: trees.first().map_or(Ok(0), inner_nodes)?,
-        })
+        let (space_directory, next_space) = (space_directory.get(), next_space.get());
+        let records = records[0];
+        Ok(Stored { path, space_directory, next_space, file_pages, spaces, records, bytes })
     }
 
-    /// Opens it by a pool of this budget, with its first tree; nothing is written.
+    /// Opens it by a pool of this budget, with its first tree. Nothing is written.
     pub(crate) fn open<'a, T: Translation>(
         &self,
         setup: &'a Setup<'a>,
@@ -301,35 +252,13 @@ impl Stored {
         budget: u64,
         tiers: TierConfig,
     ) -> Result<Subject<'a, T>, BenchError> {
-        self.open_at(setup, budget, tiers, &self.path, OpenKind::ReadOnly)
-    }
-
-    /// Opens a copy of it that this run may write to.
-    pub(crate) fn open_copy<'a, T: Translation>(
-        &self,
-        setup: &'a Setup<'a>,
-        budget: u64,
-    ) -> Result<Subject<'a, T>, BenchError> {
-        let copy = setup.dir.join("copy");
-        fs::copy(&self.path, &copy).map_err(BenchError::file(&copy))?;
-        self.open_at(setup, budget, TierConfig::default(), &copy, OpenKind::Existing)
-    }
-
-    fn open_at<'a, T: Translation>(
-        &self,
-        setup: &'a Setup<'a>,
-        budget: u64,
-        tiers: TierConfig,
-        path: &Path,
-        kind: OpenKind,
-    ) -> Result<Subject<'a, T>, BenchError> {
         let file = FileState {
             space_directory: PhysicalPageNo::new(self.space_directory),
             next_space: space_id(self.next_space)?,
             file_pages: self.file_pages,
         };
         let config = PoolConfig { tiers, ..setup.config(PAGE, budget, file) };
-        let pool: Pool<T> = open(path, kind, &config, &KINDS)?;
+        let pool: Pool<T> = open(&self.path, OpenKind::ReadOnly, &config, &KINDS)?;
         let (tree, keys) = (self.tree(&pool, 0)?, Keys::new(self.records));
         Ok(Subject { setup, tree, pool, keys })
     }
@@ -340,8 +269,7 @@ impl Stored {
         pool: &Pool<T>,
         index: usize,
     ) -> Result<Tree<T>, BenchError> {
-        let id = self.spaces.get(index).copied().unwrap_or(0);
-        Ok(Tree::open(pool.open_space(space_id(id)?)?))
+        Ok(Tree::open(pool.open_space(space_id(self.spaces[index])?)?))
     }
 }
 

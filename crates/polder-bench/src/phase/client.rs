@@ -1,5 +1,7 @@
 //! One thread that does a mix of operations.
 
+use std::hint::black_box;
+
 use crate::bench::Mix;
 use crate::dist::{Chooser, Dist};
 use crate::engine::{EngineError, Session};
@@ -22,18 +24,17 @@ pub(super) struct Client<'a, 'b> {
     chooser: Chooser,
     space: &'a RecordSpace,
     records: u64,
-    /// What is written.
-    value: Vec<u8>,
+    /// Operations of one kind that are collected and then made by one call.
+    many: usize,
     /// What was read.
     read: Vec<u8>,
     until_check: u64,
-    /// Keys to be looked up by one call, if that is how lookups are made: until there are so many.
+    /// Collected lookups.
     wanted: Vec<Key>,
-    /// What is written by one call, where that is more than one record: collected in the first
-    /// `changed` places.
+    /// Collected writes, in the first `changed` places.
     changes: Vec<(Key, Vec<u8>)>,
     changed: usize,
-    /// The same of scans: where each begins, and how many entries it has.
+    /// Collected scans: where each begins, and how many entries it has.
     scans: Vec<(Key, u64)>,
 }
 
@@ -48,24 +49,23 @@ impl<'a, 'b> Client<'a, 'b> {
         space: &'a RecordSpace,
         records: u64,
     ) -> Client<'a, 'b> {
-        let plan = phase.plan;
+        let (plan, many) = (phase.plan, phase.named.many());
         // Batches are for commits, which are not made by many at once.
-        let changes = phase.many.max(plan.batch as usize);
-        let changes = if mix.update > 0 && changes > 1 { changes } else { 0 };
+        let changes = if mix.update > 0 { many.max(plan.conditions.batch as usize) } else { 1 };
         Client {
             phase,
             thread,
             session,
             mix,
             random: stream(plan.seed, (phase.number << 16) | thread as u64),
-            chooser: Chooser::new(dist, plan.theta, records),
+            chooser: Chooser::new(dist, plan.conditions.theta, records),
             space,
             records,
-            value: vec![0; plan.value_size],
-            read: Vec::with_capacity(plan.value_size),
+            many,
+            read: Vec::with_capacity(phase.value_size()),
             until_check: 1,
-            wanted: Vec::with_capacity(phase.many),
-            changes: vec![(Key::default(), vec![0; plan.value_size]); changes],
+            wanted: Vec::with_capacity(many),
+            changes: vec![(Key::default(), vec![0; phase.value_size()]); changes],
             changed: 0,
             scans: Vec::new(),
         }
@@ -74,56 +74,45 @@ impl<'a, 'b> Client<'a, 'b> {
     /// Does one operation of the mix.
     #[inline]
     pub(super) fn operate(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
-        let (mix, roll) = (self.mix, self.random.random_range(..100u64));
-        let mut border = mix.read;
-        if roll < border {
-            return self.read(meter);
+        let Mix { read, update, insert, scan, .. } = self.mix;
+        match self.random.random_range(..100u64) {
+            roll if roll < read => self.read(meter),
+            roll if roll < read + update => self.update(meter),
+            roll if roll < read + update + insert => self.insert(meter),
+            roll if roll < read + update + insert + scan => self.scan(meter),
+            _ => self.modify(meter),
         }
-        border += mix.update;
-        if roll < border {
-            return self.update(meter);
-        }
-        border += mix.insert;
-        if roll < border {
-            return self.insert(meter);
-        }
-        border += mix.scan;
-        if roll < border { self.scan(meter) } else { self.modify(meter) }
     }
 
-    /// A record that is there.
+    /// The key of a record that is there.
     #[inline]
-    fn choose(&mut self) -> u64 {
+    fn choose(&mut self) -> Key {
         if self.mix.insert > 0 {
             self.records = self.space.readable();
         }
-        self.chooser.record(&mut self.random, self.records)
+        records::key(self.chooser.record(&mut self.random, self.records))
     }
 
     #[inline]
     fn read(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
-        let key = records::key(self.choose());
-        if self.phase.many > 1 {
+        let key = self.choose();
+        if self.many > 1 {
             self.wanted.push(key);
-            return if self.wanted.len() < self.phase.many {
-                Ok(())
-            } else {
-                self.read_many(meter)
-            };
+            return if self.wanted.len() < self.many { Ok(()) } else { self.read_many(meter) };
         }
         self.until_check -= 1;
-        if self.phase.lends && self.until_check > 0 {
+        if self.phase.named.lends() && self.until_check > 0 {
             let mut sum = 0;
             let session = &mut *self.session;
             let found = meter.time(|| session.lend(&key, &mut |piece| sum = add(sum, piece)));
-            std::hint::black_box(sum);
+            black_box(sum);
             return self.expect(found, &key);
         }
         let found = meter.time(|| self.session.get(&key, &mut self.read));
         self.expect(found, &key)?;
         if self.until_check == 0 {
             self.until_check = READS_PER_CHECK;
-            check_value(key, &self.read, self.phase.plan.value_size)?;
+            check_value(key, &self.read, self.phase.value_size())?;
         }
         Ok(())
     }
@@ -131,92 +120,77 @@ impl<'a, 'b> Client<'a, 'b> {
     /// Looks up the keys that were collected; each value is copied and now and then checked, as after a
     /// single lookup.
     fn read_many(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
-        let (wanted, value, until_check) = (&self.wanted, &mut self.read, &mut self.until_check);
-        let size = self.phase.plan.value_size;
+        let wanted = std::mem::take(&mut self.wanted);
+        let (value, until_check, size) =
+            (&mut self.read, &mut self.until_check, self.phase.value_size());
         let (mut answers, mut wrong) = (0, None);
-        let session = &mut *self.session;
-        let found = meter.time_many(wanted.len() as u64, || {
-            session.get_many(wanted, &mut |i, found| {
-                answers += 1;
-                let Some(found) = found else {
-                    wrong = Some(missing(&wanted[i]));
-                    return;
-                };
-                value.clear();
-                value.extend_from_slice(found);
-                *until_check -= 1;
-                if *until_check == 0 {
-                    *until_check = READS_PER_CHECK;
-                    wrong = wrong.take().or(check_value(wanted[i], value, size).err());
-                }
-            })
-        });
-        found.map_err(BenchError::engine(self.phase.name))?;
+        let mut take = |i: usize, found: Option<&[u8]>| {
+            answers += 1;
+            let Some(found) = found else {
+                wrong = Some(missing(&wanted[i]));
+                return;
+            };
+            value.clear();
+            value.extend_from_slice(found);
+            *until_check -= 1;
+            if *until_check == 0 {
+                *until_check = READS_PER_CHECK;
+                wrong = wrong.take().or(check_value(wanted[i], value, size).err());
+            }
+        };
         let expected = wanted.len() as u64;
+        let found = meter.time_many(expected, || self.session.get_many(&wanted, &mut take));
+        found.map_err(|error| self.phase.failed(error))?;
+        self.wanted = wanted;
         self.wanted.clear();
         match wrong {
             Some(wrong) => Err(wrong),
-            None if answers != expected => Err(BenchError::WrongCount { found: answers, expected }),
+            None if answers != expected => Err(BenchError::Wrong(format!(
+                "{expected} lookups by one call gave {answers} answers"
+            ))),
             None => Ok(()),
         }
     }
 
+    /// Overwrites a record, or a batch of them in one commit, or, where operations are collected, so many
+    /// by one call, once there are enough of them.
     fn update(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
-        if !self.changes.is_empty() {
-            return self.update_many(meter);
-        }
-        let key = records::key(self.choose());
-        let salt = self.random.random();
-        records::fill(key, salt, &mut self.value);
-        let put = meter.time(|| self.session.put(&key, &self.value));
-        meter.wrote(1);
-        put.map_err(BenchError::engine(self.phase.name))
-    }
-
-    /// Collects what is written: a whole batch, which is then one commit (a record may come twice), or
-    /// one record, until there are enough of them for a call.
-    fn update_many(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
-        let is_batch = self.phase.plan.batch > 1;
         let count = self.changes.len();
-        loop {
-            let key = records::key(self.choose());
-            let salt = self.random.random();
+        let is_batch = self.phase.plan.conditions.batch > 1;
+        for _ in 0..if is_batch { count } else { 1 } {
+            let (key, salt) = (self.choose(), self.random.random());
             let (stored, value) = &mut self.changes[self.changed];
             *stored = key;
             records::fill(key, salt, value);
             self.changed += 1;
-            if self.changed == count {
-                break;
-            }
-            if !is_batch {
-                return Ok(());
-            }
+        }
+        if self.changed < count {
+            return Ok(());
         }
         self.changed = 0;
-        let put = if is_batch {
-            meter.time(|| self.session.put_batch(&self.changes))
-        } else {
-            meter.time_many(count as u64, || self.session.put_many(&self.changes))
+        let put = match &*self.changes {
+            [(key, value)] => meter.time(|| self.session.put(key, value)),
+            changes if is_batch => meter.time(|| self.session.put_batch(changes)),
+            changes => meter.time_many(count as u64, || self.session.put_many(changes)),
         };
         meter.wrote(count as u64);
-        put.map_err(BenchError::engine(self.phase.name))
+        put.map_err(|error| self.phase.failed(error))
     }
 
     fn insert(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
         let key = records::key(self.space.reserve(self.thread));
-        records::fill(key, 0, &mut self.value);
-        let put = meter.time(|| self.session.put(&key, &self.value));
-        put.map_err(BenchError::engine(self.phase.name))?;
+        self.read.resize(self.phase.value_size(), 0);
+        records::fill(key, 0, &mut self.read);
+        let put = meter.time(|| self.session.put(&key, &self.read));
+        put.map_err(|error| self.phase.failed(error))?;
         self.space.acknowledge(self.thread);
         meter.wrote(1);
         Ok(())
     }
 
     fn modify(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
-        let key = records::key(self.choose());
-        let salt = self.random.random();
-        let mut whole = true;
-        let size = self.phase.plan.value_size;
+        let (key, salt) = (self.choose(), self.random.random());
+        let (mut whole, size) = (true, self.phase.value_size());
         let found = meter.time(|| {
             self.session.modify(&key, &mut |value| {
                 whole = value.len() == size;
@@ -229,61 +203,54 @@ impl<'a, 'b> Client<'a, 'b> {
     }
 
     fn scan(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
-        let key = records::key(self.choose());
+        let key = self.choose();
         let most = 1 + self.random.random_range(..Mix::MOST_SCANNED);
-        if self.phase.many > 1 {
+        if self.many > 1 {
             self.scans.push((key, most));
-            return if self.scans.len() < self.phase.many { Ok(()) } else { self.scan_many(meter) };
+            return if self.scans.len() < self.many { Ok(()) } else { self.scan_many(meter) };
         }
-        let mut reader = reader(&key, self.phase.plan.value_size);
-        let mut error = None;
+        let mut reader = self.reader(&key);
         let scanned = meter.time(|| {
-            self.session.scan(&key, &mut |key, value| {
-                error = reader.take(key, value).err();
-                error.is_none() && reader.count < most
-            })
+            let visit =
+                &mut |key: &[u8], value: &[u8]| reader.take(key, value) && reader.count < most;
+            self.session.scan(&key, visit)
         });
-        scanned.map_err(BenchError::engine(self.phase.name))?;
-        error.map_or_else(|| expect_first(&reader, &key), Err)
+        scanned.map_err(|error| self.phase.failed(error))?;
+        expect_first(reader, &key)
     }
 
     /// Makes the scans that were collected, each checked as one alone.
     fn scan_many(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
-        let size = self.phase.plan.value_size;
         let (starts, most): (Vec<Key>, Vec<u64>) = self.scans.drain(..).unzip();
-        let mut readers: Vec<_> = starts.iter().map(|start| reader(start, size)).collect();
-        let mut error = None;
+        let mut readers: Vec<_> = starts.iter().map(|start| self.reader(start)).collect();
         let scanned = meter.time_many(starts.len() as u64, || {
             self.session.scan_many(&starts, &mut |i, key, value| {
-                let reader = &mut readers[i];
-                let wrong = reader.take(key, value).err();
-                let goes_on = wrong.is_none() && reader.count < most[i];
-                error = error.take().or(wrong);
-                goes_on
+                readers[i].take(key, value) && readers[i].count < most[i]
             })
         });
-        scanned.map_err(BenchError::engine(self.phase.name))?;
-        error.map_or(Ok(()), Err)?;
-        readers.iter().zip(&starts).try_for_each(|(reader, start)| expect_first(reader, start))
+        scanned.map_err(|error| self.phase.failed(error))?;
+        readers.into_iter().zip(&starts).try_for_each(|(reader, start)| expect_first(reader, start))
+    }
+
+    /// For a scan from `start`. Inserts under way may show up in it: any record of any number is right.
+    fn reader(&self, start: &Key) -> ScanReader {
+        ScanReader::new(u64::from_be_bytes(*start), self.phase.value_size(), u64::MAX)
     }
 
     #[inline]
     fn expect(&self, found: Result<bool, EngineError>, key: &Key) -> Result<(), BenchError> {
-        match found.map_err(BenchError::engine(self.phase.name))? {
+        match found.map_err(|error| self.phase.failed(error))? {
             true => Ok(()),
             false => Err(missing(key)),
         }
     }
 }
 
-/// For a scan from `start`. Inserts under way may show up in it: any record of any number is right.
-fn reader(start: &Key, value_size: usize) -> ScanReader {
-    ScanReader::new(u64::from_be_bytes(*start), value_size, u64::MAX)
-}
-
 /// A scan begins with the record that it was to begin with.
-fn expect_first(reader: &ScanReader, start: &Key) -> Result<(), BenchError> {
-    if reader.first == Some(u64::from_be_bytes(*start)) { Ok(()) } else { Err(missing(start)) }
+fn expect_first(reader: ScanReader, start: &Key) -> Result<(), BenchError> {
+    let first = reader.first;
+    reader.finish()?;
+    if first == Some(u64::from_be_bytes(*start)) { Ok(()) } else { Err(missing(start)) }
 }
 
 fn missing(key: &Key) -> BenchError {

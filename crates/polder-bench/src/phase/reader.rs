@@ -1,7 +1,7 @@
 //! Checks what comes back from an engine, so that a wrong answer fails the benchmark.
 
 use crate::error::BenchError;
-use crate::records::{self, KEY_BYTES, Key};
+use crate::records::{self, Key};
 
 /// Values checked: one of so many reads.
 pub(super) const READS_PER_CHECK: u64 = 64;
@@ -14,40 +14,49 @@ pub(super) struct ScanReader {
     value: Vec<u8>,
     value_size: usize,
     records: u64,
+    wrong: Option<BenchError>,
 }
 
 impl ScanReader {
     /// For a scan from `start` over records of such values, numbered below `records`.
     pub(super) fn new(start: u64, value_size: usize, records: u64) -> ScanReader {
         let value = Vec::with_capacity(value_size);
-        ScanReader { least: start, first: None, count: 0, value, value_size, records }
+        ScanReader { least: start, first: None, count: 0, value, value_size, records, wrong: None }
     }
 
-    /// The number whose big-endian bytes the key is.
-    pub(super) fn key_of(&self, key: &[u8]) -> Result<u64, BenchError> {
-        let key = <[u8; KEY_BYTES]>::try_from(key).map_err(|_| BenchError::WrongKey { key: 0 })?;
-        Ok(u64::from_be_bytes(key))
-    }
-
-    /// The next entry.
+    /// Takes the next entry; false if it is wrong.
     #[inline]
-    pub(super) fn take(&mut self, key: &[u8], value: &[u8]) -> Result<(), BenchError> {
-        let key = self.key_of(key)?;
+    pub(super) fn take(&mut self, key: &[u8], value: &[u8]) -> bool {
+        let wrong = self.check(key, value).err();
+        let is_right = wrong.is_none();
+        self.wrong = self.wrong.take().or(wrong);
+        is_right
+    }
+
+    #[inline]
+    fn check(&mut self, key: &[u8], value: &[u8]) -> Result<(), BenchError> {
+        let bytes = Key::try_from(key).map_err(|_| wrong_key(key))?;
+        let key = u64::from_be_bytes(bytes);
         if key < self.least || (self.count > 0 && key == self.least) {
-            return Err(BenchError::WrongKey { key });
+            return Err(wrong_key(&bytes));
         }
         self.least = key;
         self.first.get_or_insert(key);
         self.value.clear();
         self.value.extend_from_slice(value);
         if self.count.is_multiple_of(READS_PER_CHECK) {
-            if records::record_of(key.to_be_bytes()) >= self.records {
-                return Err(BenchError::WrongKey { key });
+            if records::record_of(bytes) >= self.records {
+                return Err(wrong_key(&bytes));
             }
-            check_value(key.to_be_bytes(), &self.value, self.value_size)?;
+            check_value(bytes, &self.value, self.value_size)?;
         }
         self.count += 1;
         Ok(())
+    }
+
+    /// How many entries there were, if none was wrong.
+    pub(super) fn finish(self) -> Result<u64, BenchError> {
+        self.wrong.map_or(Ok(self.count), Err)
     }
 }
 
@@ -58,5 +67,11 @@ pub(super) fn check_value(key: Key, value: &[u8], len: usize) -> Result<(), Benc
 
 /// It does not.
 pub(super) fn wrong_value(key: Key) -> BenchError {
-    BenchError::WrongValue { key: u64::from_be_bytes(key) }
+    let key = u64::from_be_bytes(key);
+    BenchError::Wrong(format!("the entry with key {key:016x} came back with wrong bytes"))
+}
+
+fn wrong_key(key: &[u8]) -> BenchError {
+    let why = "which is out of order or was never inserted";
+    BenchError::Wrong(format!("a scan gave the key {}, {why}", key.escape_ascii()))
 }

@@ -1,12 +1,10 @@
 //! Phases on a small engine that can be told to lie: every lie must be noticed.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Mutex;
 
 use super::*;
-use crate::engine::EngineError;
-use crate::plan::LoadOrder;
+use crate::engine::{ChangeValue, EngineError, Visit};
 use crate::records::Key;
 use crate::sorted::SortedRecords;
 
@@ -81,11 +79,7 @@ impl Session for &Liar {
         entries.iter().try_for_each(|(key, value)| self.put(key, value))
     }
 
-    fn modify(
-        &mut self,
-        key: &Key,
-        change: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<bool, EngineError> {
+    fn modify(&mut self, key: &Key, change: &mut ChangeValue<'_>) -> Result<bool, EngineError> {
         self.fail()?;
         let mut map = self.map.lock().unwrap();
         let Some(value) = map.get_mut(key) else { return Ok(false) };
@@ -95,11 +89,7 @@ impl Session for &Liar {
         Ok(true)
     }
 
-    fn scan(
-        &mut self,
-        start: &Key,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<(), EngineError> {
+    fn scan(&mut self, start: &Key, visit: &mut Visit<'_>) -> Result<(), EngineError> {
         self.fail()?;
         let map = self.map.lock().unwrap();
         let skipped = usize::from(self.lie == Lie::Skips);
@@ -115,47 +105,34 @@ impl Session for &Liar {
     }
 }
 
-fn plan(threads: usize) -> Plan {
-    Plan {
-        records: RECORDS,
-        value_size: VALUE_SIZE,
-        threads,
-        load: LoadOrder::Random,
-        ..Plan::new(Bench::Lookup, "liar".to_owned(), Path::new(""), 0.02)
-    }
+fn plan(bench: Bench, threads: usize) -> Plan {
+    let usual = Plan::usual();
+    let (records, value_size) = (RECORDS, VALUE_SIZE);
+    let conditions = Conditions { threads, records, value_size, ..usual.conditions };
+    Plan { bench, conditions, seconds: 0.02, ..usual }
 }
 
-/// Loads, then does `work` with an engine that lies from the beginning on.
-fn with_liar(
-    lie: Lie,
-    plan: Plan,
-    work: impl Fn(&Phase<'_>) -> Result<Outcome, BenchError>,
-) -> Result<Outcome, BenchError> {
+/// Does `work` with an engine that lies from the beginning on.
+fn with_liar<T>(lie: Lie, plan: &Plan, interrupt: &Interrupt, work: impl Fn(&Phase<'_>) -> T) -> T {
     let liar = Liar { lie, map: Mutex::default() };
-    let interrupt = Interrupt::silent();
-    let phase = Phase {
-        name: "liar",
-        engine: &liar,
-        plan: &plan,
-        interrupt: &interrupt,
-        number: 0,
-        seconds: Some(plan.seconds),
-        many: 1,
-        lends: false,
-    };
-    assert_eq!(Phase { seconds: None, ..phase }.load()?.ops, RECORDS);
-    work(&phase)
+    let named = Named::find(&crate::engine::built_in(), "device").unwrap();
+    let seconds = Some(plan.seconds);
+    work(&Phase { named: &named, engine: &liar, plan, interrupt, number: 0, seconds })
 }
 
 fn run(bench: Bench, lie: Lie, threads: usize) -> Result<Outcome, BenchError> {
-    run_plan(Plan { bench, ..plan(threads) }, lie)
+    run_plan(plan(bench, threads), lie)
 }
 
 fn run_plan(plan: Plan, lie: Lie) -> Result<Outcome, BenchError> {
-    let (bench, threads) = (plan.bench, plan.threads);
-    with_liar(lie, plan, |phase| match (bench.mix(), bench.dist()) {
-        (Some(mix), Some(dist)) => phase.mixed(mix, dist, &RecordSpace::new(RECORDS, threads)),
-        _ => Phase { seconds: None, ..*phase }.scan(RECORDS),
+    let (bench, threads) = (plan.bench, plan.conditions.threads);
+    with_liar(lie, &plan, &Interrupt::silent(), |phase| {
+        let whole = Phase { seconds: None, ..*phase };
+        assert_eq!(whole.load()?.ops, RECORDS);
+        match (bench.mix(), bench.dist()) {
+            (Some(mix), Some(dist)) => phase.mixed(mix, dist, &RecordSpace::new(RECORDS, threads)),
+            _ => whole.scan(RECORDS),
+        }
     })
 }
 
@@ -208,13 +185,17 @@ fn a_scan_without_a_limit_counts_every_entry_once() {
 
 #[test]
 fn a_commit_writes_its_batch_and_is_one_call() {
-    let commit = Plan { bench: Bench::Commit, ..plan(2) };
-    let single = run_plan(commit.clone(), Lie::None).unwrap();
+    let of_batch = |batch: u64| {
+        let mut commit = plan(Bench::Commit, 2);
+        commit.conditions.batch = batch;
+        commit
+    };
+    let single = run_plan(of_batch(1), Lie::None).unwrap();
     assert_eq!((single.ops, single.written), (single.latencies.len(), single.latencies.len()));
-    let batches = run_plan(Plan { batch: 7, ..commit.clone() }, Lie::None).unwrap();
+    let batches = run_plan(of_batch(7), Lie::None).unwrap();
     assert_eq!(batches.ops, 7 * batches.latencies.len());
     assert_eq!(batches.written, batches.ops);
-    assert!(run_plan(Plan { batch: 7, ..commit }, Lie::Fails).is_err());
+    assert!(run_plan(of_batch(7), Lie::Fails).is_err());
 }
 
 #[test]
@@ -234,8 +215,8 @@ fn written_records_are_counted_in_every_mix() {
 
 #[test]
 fn a_rate_is_that_of_all_threads_and_of_single_records() {
-    let plan =
-        Plan { bench: Bench::Commit, seconds: 0.1, rate: Some(10_000), batch: 10, ..plan(2) };
+    let mut plan = Plan { seconds: 0.1, ..plan(Bench::Commit, 2) };
+    (plan.conditions.rate_per_s, plan.conditions.batch) = (Some(10_000), 10);
     let outcome = run_plan(plan, Lie::None).unwrap();
     // 100 commits were due.
     assert_eq!(outcome.latencies.len(), 100);
@@ -244,18 +225,8 @@ fn a_rate_is_that_of_all_threads_and_of_single_records() {
 
 #[test]
 fn an_interrupt_ends_a_phase() {
-    let liar = Liar { lie: Lie::None, map: Mutex::default() };
-    let (plan, interrupt) = (plan(2), Interrupt::silent());
+    let interrupt = Interrupt::silent();
     interrupt.set();
-    let phase = Phase {
-        name: "liar",
-        engine: &liar,
-        plan: &plan,
-        interrupt: &interrupt,
-        number: 0,
-        seconds: None,
-        many: 1,
-        lends: false,
-    };
-    assert!(matches!(phase.load(), Err(BenchError::Interrupted)));
+    let loaded = with_liar(Lie::None, &plan(Bench::Load, 2), &interrupt, |phase| phase.load());
+    assert!(matches!(loaded, Err(BenchError::Interrupted)));
 }

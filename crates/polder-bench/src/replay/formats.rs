@@ -1,13 +1,13 @@
 //! Traces in files: the formats, and which of them a file has.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::path::Path;
 
+use ruzstd::decoding::StreamingDecoder;
 use zerocopy::little_endian::{I64, U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-use super::packed::Unpacked;
 use super::trace::{Builder, Trace};
 use crate::error::{BenchError, quoted};
 
@@ -32,16 +32,12 @@ pub(crate) enum Format {
 const MOST_BLOCKS_PER_LINE: u64 = 1 << 20;
 /// The first line of the traces of WATT.
 const IDS_HEADING: &str = "pages,is_write";
-const SECTOR_BYTES: u64 = 512;
-const SPC_PAGE_BYTES: u64 = 4096;
-/// A unit has fewer bytes than these. More than any disk.
-const UNIT_BYTES: u64 = 1 << 52;
-/// There are fewer units than these, so that every page of every unit has a number.
-const UNITS: u64 = 1 << 20;
+const SECTOR_BYTES: u128 = 512;
+const SPC_PAGE_BYTES: u128 = 4096;
 
 impl Format {
     /// What the name says.
-    fn of(path: &Path) -> Option<Format> {
+    pub(super) fn of(path: &Path) -> Option<Format> {
         let unpacked = if is_packed(path) { &path.with_extension("") } else { path };
         match unpacked.extension()?.to_str()? {
             "lis" => Some(Format::Lis),
@@ -50,67 +46,66 @@ impl Format {
             _ => None,
         }
     }
-
-    /// Whether the objects of a file know their sizes.
-    pub(super) fn has_sizes(said: Option<Format>, path: &Path) -> bool {
-        said.or_else(|| Format::of(path)) == Some(Format::Oracle)
-    }
 }
 
 fn is_packed(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "zst")
 }
 
+/// What cannot be read: the line or record, from 1, and why.
+type Damage = (u64, String);
+
 /// Reads all of it, in the format that was said or that its name says, else as ids.
 pub(super) fn read(path: &Path, said: Option<Format>) -> Result<Trace, BenchError> {
     let format = said.or_else(|| Format::of(path));
-    let file = BufReader::new(File::open(path).map_err(BenchError::file(path))?);
-    let source: Box<dyn BufRead> = if is_packed(path) {
-        let unpacked = Unpacked::new(file).map_err(BenchError::file(path))?;
-        Box::new(BufReader::with_capacity(1 << 16, unpacked))
-    } else {
-        Box::new(file)
+    let file = File::open(path).map_err(BenchError::file(path))?;
+    let source: Box<dyn BufRead> = match is_packed(path) {
+        true => Box::new(Cursor::new(unpacked(file).map_err(BenchError::file(path))?)),
+        false => Box::new(BufReader::new(file)),
     };
     let mut builder = Builder::default();
     let read = match format {
-        Some(Format::Oracle) => read_oracle(source, path, &mut builder),
-        Some(Format::Lis) => read_lines(source, path, |line| blocks(line, &mut builder)),
-        Some(Format::Spc) => read_lines(source, path, |line| spc(line, &mut builder)),
-        Some(Format::Ids) | None => read_lines(source, path, |line| id(line, &mut builder)),
+        Some(Format::Oracle) => read_oracle(source, &mut builder),
+        Some(Format::Lis) => read_lines(source, |line| blocks(line, &mut builder)),
+        Some(Format::Spc) => read_lines(source, |line| spc(line, &mut builder)),
+        Some(Format::Ids) | None => read_lines(source, |line| id(line, &mut builder)),
     };
-    read.map_err(|error| match (format, error) {
-        (None, BenchError::Trace { path, at, why }) => {
-            let why = format!("{why} (read as ids: say --format lis, oracle or spc, or unpack it)");
-            BenchError::Trace { path, at, why }
+    let read = match builder.trace.requests.is_empty() {
+        true => read.and(Err((1, "there is no request".to_owned()))),
+        false => read,
+    };
+    read.map_err(|(at, mut why)| {
+        if format.is_none() {
+            why += " (read as ids: say --format lis, oracle or spc, or unpack it)";
         }
-        (_, error) => error,
+        BenchError::Trace { path: path.to_owned(), at, why }
     })?;
-    let trace = builder.finish();
-    if trace.requests.is_empty() {
-        return Err(wrong(path, 1, "there is no request".to_owned()));
+    Ok(builder.finish())
+}
+
+/// What a zstd file unpacks to, also where it has several frames.
+fn unpacked(mut packed: impl Read) -> io::Result<Vec<u8>> {
+    let (mut all, mut unpacked) = (Vec::new(), Vec::new());
+    packed.read_to_end(&mut all)?;
+    let mut rest = &all[..];
+    while !rest.is_empty() {
+        let mut frame = StreamingDecoder::new(&mut rest).map_err(io::Error::other)?;
+        frame.read_to_end(&mut unpacked)?;
     }
-    Ok(trace)
+    Ok(unpacked)
 }
 
 fn read_lines(
     source: impl BufRead,
-    path: &Path,
     mut take: impl FnMut(&str) -> Result<(), String>,
-) -> Result<(), BenchError> {
+) -> Result<(), Damage> {
     for (number, line) in (1..).zip(source.lines()) {
-        let line = line.map_err(|error| match error.kind() {
-            io::ErrorKind::InvalidData => wrong(path, number, "it is not text".to_owned()),
-            _ => BenchError::file(path)(error),
-        })?;
+        let line = line.map_err(|error| (number, format!("it is not text: {error}")))?;
         if !line.trim().is_empty() {
-            take(line.trim()).map_err(|why| wrong(path, number, why))?;
+            take(line.trim()).map_err(|why| (number, why))?;
         }
     }
     Ok(())
-}
-
-fn wrong(path: &Path, at: u64, why: String) -> BenchError {
-    BenchError::Trace { path: PathBuf::from(path), at, why }
 }
 
 /// `start count 0 request`.
@@ -121,22 +116,22 @@ fn blocks(line: &str, builder: &mut Builder) -> Result<(), String> {
     };
     let end = start.checked_add(count).filter(|_| count <= MOST_BLOCKS_PER_LINE);
     let end = end.ok_or_else(|| format!("{count} blocks from {start} are too many"))?;
-    (start..end).try_for_each(|block| builder.request(block, false))
+    (start..end).try_for_each(|block| builder.request(block.into(), false).map(drop))
 }
 
 /// `id`, or `id,write`.
 fn id(line: &str, builder: &mut Builder) -> Result<(), String> {
-    if line == IDS_HEADING && builder.is_empty() {
+    if line == IDS_HEADING && builder.trace.requests.is_empty() {
         return Ok(());
     }
     let (id, write) = line.split_once(',').unwrap_or((line, "0"));
-    let id = id.trim().parse().map_err(|_| format!("{} is no id", quoted(id)))?;
+    let id: u64 = id.trim().parse().map_err(|_| format!("{} is no id", quoted(id)))?;
     let is_write = match write.trim() {
         "0" => false,
         "1" => true,
         other => return Err(format!("{} is neither 0 (a read) nor 1 (a write)", quoted(other))),
     };
-    builder.request(id, is_write)
+    builder.request(id.into(), is_write).map(drop)
 }
 
 /// `unit,sector,bytes,R or W,seconds`.
@@ -151,16 +146,15 @@ fn spc(line: &str, builder: &mut Builder) -> Result<(), String> {
         Some("W" | "w") => true,
         _ => return Err("its fourth field is neither R nor W".to_owned()),
     };
-    let begin = sector.checked_mul(SECTOR_BYTES).filter(|begin| *begin < UNIT_BYTES);
-    let end = begin.and_then(|begin| begin.checked_add(bytes));
-    let end = end.filter(|_| unit < UNITS && bytes <= MOST_BLOCKS_PER_LINE * SPC_PAGE_BYTES);
-    let (Some(begin), Some(end)) = (begin, end) else {
+    let begin = u128::from(sector) * SECTOR_BYTES;
+    let end = begin + u128::from(bytes);
+    let mut pages = begin / SPC_PAGE_BYTES..end.div_ceil(SPC_PAGE_BYTES);
+    if pages.end - pages.start > MOST_BLOCKS_PER_LINE.into() {
         return Err(format!("{bytes} bytes from sector {sector} of unit {unit} are too many"));
-    };
+    }
     // Units are disks of their own, each with its own page numbers.
-    let base = unit * (UNIT_BYTES / SPC_PAGE_BYTES);
-    let pages = begin / SPC_PAGE_BYTES..end.div_ceil(SPC_PAGE_BYTES);
-    pages.into_iter().try_for_each(|page| builder.request(base + page, is_write))
+    let base = u128::from(unit) << 64;
+    pages.try_for_each(|page| builder.request(base | page, is_write).map(drop))
 }
 
 /// A record of libCacheSim's oracleGeneral.
@@ -173,25 +167,21 @@ struct OracleRecord {
     _next: I64,
 }
 
-fn read_oracle(
-    mut source: impl Read,
-    path: &Path,
-    builder: &mut Builder,
-) -> Result<(), BenchError> {
+fn read_oracle(mut source: impl Read, builder: &mut Builder) -> Result<(), Damage> {
     let mut record = Vec::new();
     for number in 1.. {
         record.clear();
         let mut next = source.by_ref().take(size_of::<OracleRecord>() as u64);
-        next.read_to_end(&mut record).map_err(BenchError::file(path))?;
+        next.read_to_end(&mut record).map_err(|error| (number, error.to_string()))?;
         if record.is_empty() {
             break;
         }
         let Ok(OracleRecord { id, bytes, .. }) = OracleRecord::read_from_bytes(&record) else {
-            let why = format!("the record has {} of 24 bytes", record.len());
-            return Err(wrong(path, number, why));
+            return Err((number, format!("the record has {} of 24 bytes", record.len())));
         };
-        let taken = builder.request_sized(id.get(), bytes.get());
-        taken.map_err(|why| wrong(path, number, why))?;
+        if builder.request(id.get().into(), false).map_err(|why| (number, why))? {
+            builder.trace.bytes.push(bytes.get());
+        }
     }
     Ok(())
 }

@@ -6,42 +6,36 @@ use polder_format::{PageId, PageNo, SpaceId};
 use polder_pool::FrameId;
 use polder_pool::replacement::{Look, Pages, Replacement, ReplacementKind};
 
-use super::Tally;
-use super::trace::Trace;
+use super::trace::{Tally, Trace};
 use crate::error::BenchError;
 
 /// How often a policy is asked for a victim: once it may only mark, once for what was marked
 /// then, and once urgently.
 const TRIES: usize = 3;
 
-/// What is in the frame.
-#[derive(Debug, Clone, Copy, Default)]
-enum Content {
-    #[default]
-    Nothing,
-    Page {
-        page: u32,
-        marked: bool,
-    },
+/// What is in a frame.
+#[derive(Debug, Clone, Copy)]
+struct Content {
+    page: u32,
+    is_marked: bool,
 }
 
 /// The frames, by their numbers; there is no frame 0.
-struct Frames(Vec<Cell<Content>>);
+struct Frames(Vec<Cell<Option<Content>>>);
 
 impl Frames {
-    fn cell(&self, frame: FrameId) -> &Cell<Content> {
+    fn cell(&self, frame: FrameId) -> &Cell<Option<Content>> {
         &self.0[frame.get() as usize]
     }
 
-    fn set_mark(&self, frame: FrameId, marked: bool) {
-        if let Content::Page { page, .. } = self.cell(frame).get() {
-            self.cell(frame).set(Content::Page { page, marked });
-        }
+    fn set_mark(&self, frame: FrameId, is_marked: bool) {
+        let cell = self.cell(frame);
+        cell.set(cell.get().map(|content| Content { is_marked, ..content }));
     }
 
     /// Whether the policy heard of it.
     fn access(&self, policy: &dyn Replacement, frame: FrameId) -> bool {
-        let heard = matches!(self.cell(frame).get(), Content::Page { marked: true, .. });
+        let heard = self.cell(frame).get().is_some_and(|content| content.is_marked);
         if heard && !policy.access(frame) {
             self.set_mark(frame, false);
         }
@@ -59,7 +53,7 @@ impl Frames {
             // One at a time, so that what is decided is decided with all that is known by then.
             policy.propose(self, 1, attempt == TRIES, victims);
             if let Some(&victim) = victims.first()
-                && let Content::Page { page, .. } = self.cell(victim).take()
+                && let Some(Content { page, .. }) = self.cell(victim).take()
             {
                 policy.leave(victim, Some(id(page)));
                 return Some((victim, page));
@@ -72,9 +66,9 @@ impl Frames {
 impl Pages for Frames {
     fn look(&self, frame: FrameId) -> Look {
         match self.cell(frame).get() {
-            Content::Nothing => Look::Nothing,
-            Content::Page { marked: false, .. } => Look::Plain,
-            Content::Page { marked: true, .. } => Look::Marked,
+            None => Look::Nothing,
+            Some(Content { is_marked: false, .. }) => Look::Plain,
+            Some(Content { is_marked: true, .. }) => Look::Marked,
         }
     }
 
@@ -92,11 +86,11 @@ pub(super) fn id(page: u32) -> PageId {
 /// Runs a policy through the trace, with so many frames.
 pub(super) fn run(kind: ReplacementKind, trace: &Trace, count: u32) -> Result<Tally, BenchError> {
     let policy = &*kind.build(count);
-    let frames = Frames(vec![Cell::default(); count as usize + 1]);
+    let frames = Frames(vec![Cell::new(None); count as usize + 1]);
     let mut at = vec![FrameId::NONE; trace.pages as usize];
     let mut victims = Vec::new();
     let (mut filled, mut heard) = (0, 0);
-    let tally = trace.count(|request, page, dirty| {
+    let tally = trace.count(|request, page, evict| {
         let is_write = trace.is_write(request);
         let frame = at[page as usize];
         if frame != FrameId::NONE {
@@ -115,11 +109,11 @@ pub(super) fn run(kind: ReplacementKind, trace: &Trace, count: u32) -> Result<Ta
             let (victim, gone) =
                 evicted.ok_or(BenchError::NoVictim { policy: kind.to_string() })?;
             at[gone as usize] = FrameId::NONE;
-            dirty.evict(gone);
+            evict(gone);
             victim
         };
-        let marked = policy.admit(frame, id(page), false);
-        frames.cell(frame).set(Content::Page { page, marked });
+        let is_marked = policy.admit(frame, id(page), false);
+        frames.cell(frame).set(Some(Content { page, is_marked }));
         if is_write {
             policy.write(frame);
         }

@@ -35,19 +35,9 @@ const PAGES: u64 = ORDER + WAREHOUSES * DISTRICTS * ORDER_PAGES;
 
 /// The five transactions of TPC-C in their standard mix, on ten warehouses, as the pages that they
 /// come to.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Mixed {
-    pub(crate) requests: u64,
-}
-
-impl Mixed {
-    /// What it is called in the place of a file.
-    pub(crate) const NAME: &str = "tpcc-like";
-
-    pub(super) fn trace(&self) -> Trace {
-        let mut orders = vec![ORDERS_PER_PAGE * ORDER_PAGES / 2; (WAREHOUSES * DISTRICTS) as usize];
-        made(self.requests, PAGES as u32, |random, trace| transaction(random, &mut orders, trace))
-    }
+pub(super) fn mixed(requests: u32) -> Trace {
+    let mut orders = [ORDERS_PER_PAGE * ORDER_PAGES / 2; (WAREHOUSES * DISTRICTS) as usize];
+    made(requests, PAGES as u32, |random, trace| transaction(random, &mut orders, trace))
 }
 
 /// The specification's skewed choice below `count`: 2.1.6, with its constant 0.
@@ -118,8 +108,7 @@ mod tests {
 
     #[test]
     fn half_of_it_writes_and_items_are_only_read() {
-        let mixed = Mixed { requests: 200_000 };
-        let trace = mixed.trace();
+        let trace = mixed(200_000);
         assert_eq!(trace.requests.len(), trace.writes.len());
         assert!(trace.requests.iter().all(|page| *page < trace.pages));
         let writes = trace.writes.iter().filter(|write| **write).count();

@@ -36,14 +36,18 @@ impl Played {
     }
 
     fn percent(&self, player: Player, frames: u32) -> f64 {
-        let tally = self.tally(player, CacheSize::Frames(frames));
+        self.percent_of(player, CacheSize::Frames(frames))
+    }
+
+    fn percent_of(&self, player: Player, size: CacheSize) -> f64 {
+        let tally = self.tally(player, size);
         100.0 * tally.hits as f64 / tally.requests as f64
     }
 }
 
-const LRU: Player = Player::Reference(Order::Lru);
-const FIFO: Player = Player::Reference(Order::Fifo);
-const RANDOM: Player = Player::Reference(Order::Random);
+const LRU: Player = Player::Lru;
+const FIFO: Player = Player::Fifo;
+const RANDOM: Player = Player::Random;
 const WATT: ReplacementKind = ReplacementKind::Watt { write_weight: 1 };
 
 fn near(found: f64, expected: f64, most: f64, what: &str) {
@@ -111,15 +115,29 @@ fn pages_of_different_sizes_make_room_for_each_other() {
     assert_eq!(played.tally(RANDOM, CacheSize::Bytes(21)).hits, 4, "all fit");
 }
 
+/// What leanstore-2018 says in VI-B of a strategy that we call so.
+fn percent_of_paper(name: &str) -> f64 {
+    match name {
+        "random" | "FIFO" => 92.5,
+        "cooling:5" => 92.7,
+        "cooling:10" => 92.8,
+        "cooling:20" => 92.9,
+        "cooling:50" => 93.0,
+        "lru" | "exact LRU" => 93.1,
+        "2q" => 93.8,
+        "optimum" => 96.3,
+        _ => panic!("{name} is not in the paper"),
+    }
+}
+
 /// leanstore-2018, VI-B, at full size, with fewer requests than the command makes.
 #[test]
 fn the_table_of_leanstore_comes_out_within_a_point() {
-    let paper = Played::new(&Source::Paper(Paper { requests: 8_000_000 }));
+    let paper = Played::new(&Source::Paper { requests: 8_000_000 });
     let hit = |player: Player| {
-        let name = player.name();
-        let expected = Paper::percent(&name).expect("the paper has it");
-        let found = paper.percent(player, Paper::FRAMES);
-        near(found, expected, 1.0, &name);
+        let name = player.to_string();
+        let found = paper.percent_of(player, Source::PAPER_SIZE);
+        near(found, percent_of_paper(&name), 1.0, &name);
         found
     };
     hit(RANDOM);
@@ -155,7 +173,7 @@ fn policies_hear_of_what_they_must_know() {
 fn zipfian_traces_hit_as_theory_says() {
     const PAGES: u32 = 20_000;
     const FRAMES: u32 = 2_000;
-    let requests = steps(1_000_000, 2_000_000);
+    let requests = steps(1_000_000, 2_000_000) as u32;
     let zipfian = Zipfian { theta: 0.9, pages: PAGES, requests, write_percent: 0 };
     let played = Played::new(&Source::Zipfian(zipfian));
     let weights: Vec<f64> = (1..=PAGES).map(|k| f64::from(k).powf(-0.9)).collect();
@@ -242,16 +260,16 @@ fn rows_say_what_was_counted() {
     replay.run(&ProgressBar::hidden(), &mut report).unwrap();
     let names: Vec<_> = rows.iter().map(|row| row.policy.as_str()).collect();
     assert_eq!(names, ["clock", "exact LRU", "FIFO", "random", "optimum"]);
-    assert_eq!(rows[0].heard, 0, "nothing goes, so nothing is marked");
+    assert_eq!(rows[0].tally.heard, 0, "nothing goes, so nothing is marked");
     for row in &rows {
         // Everything fits: a miss for each page that first comes after the warm-up.
-        assert_eq!((row.requests, row.misses), (800, rows[0].misses));
+        assert_eq!((row.tally.requests, row.misses), (800, rows[0].misses));
         assert!(row.misses < 100 && row.ns_per_request > 0.0);
     }
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines.len(), 2 + names.len(), "{text}");
     assert_eq!(lines[0], "zipf:1, 100 frames, 800 requests");
-    assert!(lines[6].contains("optimum") && !lines[1].contains("paper"), "{text}");
+    assert!(lines[6].contains("optimum"), "{text}");
 }
 
 #[test]
@@ -260,7 +278,7 @@ fn what_would_fail_on_the_way_is_refused_before() {
     let file = |name: &str, said| Source::File(PathBuf::from(name), said);
     for sizeless in [
         Source::Zipfian(Zipfian { theta: 1.0, pages: 100, requests: 1000, write_percent: 0 }),
-        Source::Paper(Paper { requests: 1000 }),
+        Source::Paper { requests: 1000 },
         file("a/t.lis", None),
         file("a/t.bin", Some(Format::Ids)),
         file("a/t", None),
@@ -288,7 +306,7 @@ fn watt_io(played: &Played, write_weight: u8, frames: u32) -> (u64, u64) {
 fn writes_that_watt_weighs_spare_more_than_they_cost() {
     let zipfian = Zipfian { theta: 0.9, pages: 20_000, requests: 500_000, write_percent: 50 };
     let traces =
-        [Source::Zipfian(zipfian), Source::Mixed(Mixed { requests: steps(1_000_000, 2_000_000) })];
+        [Source::Zipfian(zipfian), Source::Mixed { requests: steps(1_000_000, 2_000_000) as u32 }];
     for (source, frames) in traces.into_iter().zip([[800, 2000, 6000], [8000, 20_000, 60_000]]) {
         let played = Played::new(&source);
         // At some sizes the two are as good as equal: it is all of them together that must be less.
@@ -312,7 +330,7 @@ fn writes_that_watt_weighs_spare_more_than_they_cost() {
 
 #[test]
 fn a_greater_weight_writes_less_and_misses_more() {
-    let played = Played::new(&Source::Mixed(Mixed { requests: 1_000_000 }));
+    let played = Played::new(&Source::Mixed { requests: 1_000_000 });
     let [none, one, four] = [0, 1, 4].map(|weight| watt_io(&played, weight, 20_000));
     assert!(none.1 > one.1 && one.1 > four.1, "writes: {none:?} {one:?} {four:?}");
     assert!(four.0 > none.0, "misses: {none:?} {four:?}");
@@ -329,7 +347,7 @@ fn dirty_pages_that_go_are_counted_once_each_time() {
     // LRU evicts 0 (dirty), 1, 2, 0 (dirty) and 1; the last 2 stays, and is not written.
     for player in [LRU, Player::Policy(ReplacementKind::Lru)] {
         let tally = played.tally(player, two);
-        assert_eq!((tally.hits, tally.writes), (1, 2), "{}", player.name());
+        assert_eq!((tally.hits, tally.writes), (1, 2), "{player}");
     }
     // What went before requests count does not count, though it was changed then.
     played.0.warmup = 3;

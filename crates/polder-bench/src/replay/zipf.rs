@@ -14,7 +14,7 @@ const WARMUP_SHARE: usize = 5;
 pub(crate) struct Zipfian {
     pub(crate) theta: f64,
     pub(crate) pages: u32,
-    pub(crate) requests: u64,
+    pub(crate) requests: u32,
     /// How many requests in a hundred change their page, drawn for each by itself.
     pub(crate) write_percent: u8,
 }
@@ -50,51 +50,24 @@ impl Zipfian {
 ///
 /// 5 GiB are 327,680 pages, which makes 125 records a leaf. An inner page of 16 KiB has about a
 /// thousand children of 8 + 8 bytes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Paper {
-    /// Page accesses, two for each lookup.
-    pub(crate) requests: u64,
-}
-
-impl Paper {
-    /// What it is called in the place of a file.
-    pub(crate) const NAME: &str = "leanstore-vi-b";
-    /// The pool of 1 GiB.
-    pub(crate) const FRAMES: u32 = 65_536;
+///
+/// Requests are page accesses, two for each lookup.
+pub(super) fn paper(requests: u32) -> Trace {
     const RECORDS: u64 = 41_000_000;
     const RECORDS_PER_LEAF: u64 = 125;
     const CHILDREN: u64 = 1000;
-
-    /// What the paper says of a strategy that we call so.
-    pub(crate) fn percent(name: &str) -> Option<f64> {
-        Some(match name {
-            "random" | "FIFO" => 92.5,
-            "cooling:5" => 92.7,
-            "cooling:10" => 92.8,
-            "cooling:20" => 92.9,
-            "cooling:50" => 93.0,
-            "lru" | "exact LRU" => 93.1,
-            "2q" => 93.8,
-            "optimum" => 96.3,
-            _ => return None,
-        })
-    }
-
-    pub(super) fn trace(&self) -> Trace {
-        let leaves = Self::RECORDS.div_ceil(Self::RECORDS_PER_LEAF);
-        let pages = leaves + leaves.div_ceil(Self::CHILDREN);
-        let zipf = zipf(Self::RECORDS, 1.0);
-        made(self.requests, pages as u32, |random, trace| {
-            let leaf = (zipf.sample(random) as u64 - 1) / Self::RECORDS_PER_LEAF;
-            trace.requests.push((leaves + leaf / Self::CHILDREN) as u32);
-            trace.requests.push(leaf as u32);
-        })
-    }
+    let leaves = RECORDS.div_ceil(RECORDS_PER_LEAF);
+    let zipf = zipf(RECORDS, 1.0);
+    made(requests, (leaves + leaves.div_ceil(CHILDREN)) as u32, |random, trace| {
+        let leaf = (zipf.sample(random) as u64 - 1) / RECORDS_PER_LEAF;
+        trace.requests.push((leaves + leaf / CHILDREN) as u32);
+        trace.requests.push(leaf as u32);
+    })
 }
 
 /// Draws until there are enough requests.
 pub(super) fn made(
-    requests: u64,
+    requests: u32,
     pages: u32,
     mut draw: impl FnMut(&mut Random, &mut Trace),
 ) -> Trace {

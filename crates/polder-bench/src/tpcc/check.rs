@@ -1,26 +1,12 @@
 //! The consistency conditions 1 to 4 of clause 3.3.2.
 
-use polder::StoreError;
+use polder::Table;
 
 use super::data::Tables;
 use super::data::keys::{self, DISTRICTS};
-use super::data::rows::{District, Kind, Order, Row, Warehouse};
+use super::data::rows::{District, Kind, Order, Warehouse, look};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
-
-/// What the conditions need to know of a district.
-#[derive(Debug, Default)]
-struct Found {
-    /// Orders, the last of them, and how many lines they say they have.
-    orders: u64,
-    last_order: u32,
-    lines_said: u64,
-    lines: u64,
-    /// Of the undelivered orders.
-    undelivered: u64,
-    first_undelivered: u32,
-    last_undelivered: u32,
-}
 
 /// Looks at all of them, on a store that nobody writes to. Gives a sentence for each that does not
 /// hold.
@@ -35,15 +21,18 @@ pub(crate) fn check(
     let mut wrong = Vec::new();
     for w in 1..=warehouses {
         interrupt.check()?;
-        let taken = row::<Warehouse>(&tables.warehouse, &keys::warehouse(w))?.ytd.get();
+        let key = keys::warehouse(w);
+        let taken = look(&tables.warehouse, &key, |row: &Warehouse| row.ytd.get())?;
         let mut taken_by_districts = 0;
         for d in 1..=DISTRICTS {
-            let district = row::<District>(&tables.district, &keys::district(w, d))?;
-            taken_by_districts += district.ytd.get();
-            let found = Found::of(tables, w, d)?;
-            found.check(district.next_o_id.get(), &mut |condition, what| {
+            let key = keys::district(w, d);
+            let (taken, next) = look(&tables.district, &key, |row: &District| {
+                (row.ytd.get(), row.next_o_id.get())
+            })?;
+            taken_by_districts += taken;
+            check_orders(tables, w, d, next, |condition, what| {
                 wrong.push(format!("condition {condition}: warehouse {w}, district {d}: {what}"));
-            });
+            })?;
         }
         if taken != taken_by_districts {
             wrong.push(format!(
@@ -54,67 +43,55 @@ pub(crate) fn check(
     Ok(wrong)
 }
 
-/// A row that is there.
-fn row<K: Kind>(table: &polder::Table, key: &[u8]) -> Result<Row<K, Vec<u8>>, BenchError> {
-    table.get(key)?.and_then(Row::of).ok_or_else(|| BenchError::no_row(table, key))
+/// Conditions 2 to 4, of a district whose next order has this number.
+fn check_orders(
+    tables: &Tables,
+    w: u16,
+    d: u8,
+    next: u32,
+    mut wrong: impl FnMut(u8, String),
+) -> Result<(), BenchError> {
+    let (last, mut lines_said) = (next.saturating_sub(1), 0);
+    let orders = numbers(&tables.orders, w, d, |row| {
+        let (order, _) = Order::of(row)?;
+        lines_said += usize::from(order.ol_cnt);
+        Some(())
+    })?;
+    let found = orders.last().copied().unwrap_or_default();
+    if found != last || orders.len() != last as usize {
+        let orders = orders.len();
+        wrong(2, format!("the next order is {next}, but there are {orders}, the last {found}"));
+    }
+    let open = numbers(&tables.new_order, w, d, |_| Some(()))?;
+    // Where no order is open, the last open one is not the district's last.
+    if let (Some(first), Some(newest)) = (open.first(), open.last()) {
+        if *newest != last {
+            wrong(2, format!("the next order is {next}, but the last new one is {newest}"));
+        }
+        if open.len() != (newest - first) as usize + 1 {
+            let undelivered = open.len();
+            wrong(3, format!("new orders {first} to {newest}, but there are {undelivered}"));
+        }
+    }
+    let lines = numbers(&tables.order_line, w, d, |_| Some(()))?.len();
+    if lines_said != lines {
+        wrong(4, format!("orders have {lines_said} lines, but there are {lines}"));
+    }
+    Ok(())
 }
 
-impl Found {
-    fn of(tables: &Tables, w: u16, d: u8) -> Result<Found, BenchError> {
-        let mut found = Found::default();
-        let all = keys::orders(w, d);
-        let mut orders = tables.orders.range(all.clone());
-        while let Some((key, value)) = orders.next_entry()? {
-            let order = Row::<Order, _>::of(value);
-            let (order, number) = order
-                .zip(keys::order_number(key))
-                .ok_or_else(|| BenchError::no_row(&tables.orders, key))?;
-            found.orders += 1;
-            found.last_order = number;
-            found.lines_said += u64::from(order.ol_cnt);
-        }
-        found.lines = count(tables.order_line.range(all.clone()), |_| ())?;
-        found.undelivered = count(tables.new_order.range(all), |key| {
-            let number = keys::order_number(key).unwrap_or_default();
-            if found.first_undelivered == 0 {
-                found.first_undelivered = number;
-            }
-            found.last_undelivered = number;
-        })?;
-        Ok(found)
+/// The numbers of a district's orders for each row of this table; `visit` sees the rows, and gives
+/// `None` if one is not whole.
+fn numbers(
+    table: &Table,
+    w: u16,
+    d: u8,
+    mut visit: impl FnMut(&[u8]) -> Option<()>,
+) -> Result<Vec<u32>, BenchError> {
+    let (mut rows, mut numbers) = (table.range(keys::orders(w, d)), Vec::new());
+    while let Some((key, row)) = rows.next_entry()? {
+        let number = keys::order_number(key).filter(|_| visit(row).is_some());
+        numbers.push(number.ok_or_else(|| BenchError::no_row(table, key))?);
     }
-
-    /// Conditions 2 to 4. Where no order is open, the last open one is not the district's last.
-    fn check(&self, next: u32, wrong: &mut dyn FnMut(u8, String)) {
-        let last = next.saturating_sub(1);
-        if self.last_order != last || self.orders != u64::from(last) {
-            let (orders, found) = (self.orders, self.last_order);
-            wrong(2, format!("the next order is {next}, but there are {orders}, the last {found}"));
-        }
-        if self.undelivered > 0 {
-            let (first, newest) = (self.first_undelivered, self.last_undelivered);
-            if newest != last {
-                wrong(2, format!("the next order is {next}, but the last new one is {newest}"));
-            }
-            let span = u64::from(newest.abs_diff(first)) + 1;
-            if self.undelivered != span {
-                let undelivered = self.undelivered;
-                wrong(3, format!("new orders {first} to {newest}, but there are {undelivered}"));
-            }
-        }
-        if self.lines_said != self.lines {
-            let (said, lines) = (self.lines_said, self.lines);
-            wrong(4, format!("orders have {said} lines, but there are {lines}"));
-        }
-    }
-}
-
-/// How many entries there are; `visit` sees the key of each.
-fn count(mut range: polder::Range, mut visit: impl FnMut(&[u8])) -> Result<u64, StoreError> {
-    let mut count = 0;
-    while let Some((key, _)) = range.next_entry()? {
-        visit(key);
-        count += 1;
-    }
-    Ok(count)
+    Ok(numbers)
 }

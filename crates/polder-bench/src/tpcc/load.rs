@@ -9,7 +9,7 @@ use rand::seq::SliceRandom;
 use super::data::input::{self, percent, within};
 use super::data::keys::{self, DISTRICTS, NAME_BYTES, OrderKey};
 use super::data::rows::{
-    Customer, District, History, Item, Order, OrderLine, Row, Stock, Warehouse,
+    Customer, DIST_BYTES, District, History, Item, Kind, Order, OrderLine, Stock, Warehouse,
 };
 use super::data::{Scale, Tables};
 use crate::error::BenchError;
@@ -23,7 +23,7 @@ const PAID: i64 = 1000;
 /// Sources of random numbers, one for each kind of thing.
 #[derive(Debug, Clone, Copy)]
 enum Source {
-    Items,
+    Items = 1,
     Warehouse,
     Stock,
     District,
@@ -58,35 +58,32 @@ pub(crate) fn load(
     tell: Tell<'_>,
 ) -> Result<(), BenchError> {
     let loader = Loader { scale, warehouses, seed, now: input::now(), interrupt, tell };
-    loader.fill(&tables.item, 1..=1, |_| loader.items())?;
-    loader.by_warehouse(&tables.stock, |w| loader.stock(w))?;
-    loader.by_district(&tables.customer, |w, d| loader.customers(w, d))?;
-    loader.by_district(&tables.customer_by_name, |w, d| loader.names(w, d))?;
-    loader.by_district(&tables.order_by_customer, |w, d| loader.orders_by_customer(w, d))?;
-    loader.by_district(&tables.orders, |w, d| loader.orders(w, d))?;
-    loader.by_district(&tables.order_line, |w, d| loader.order_lines(w, d))?;
-    loader.by_district(&tables.history, |w, d| loader.history(w, d))?;
-    loader.by_district(&tables.new_order, |w, d| loader.new_orders(w, d))?;
-    loader.by_district(&tables.district, |w, d| [loader.district(w, d)])?;
-    loader.by_warehouse(&tables.warehouse, |w| [loader.warehouse(w)])
+    let all = || (1..=warehouses).map(|w| (w, 0));
+    let districts = || all().flat_map(|(w, _)| (1..=DISTRICTS).map(move |d| (w, d)));
+    loader.fill(&tables.item, [(1, 0)], |_, _| loader.items())?;
+    loader.fill(&tables.stock, all(), |w, _| loader.stock(w))?;
+    loader.fill(&tables.customer, districts(), |w, d| loader.customers(w, d))?;
+    loader.fill(&tables.customer_by_name, districts(), |w, d| loader.names(w, d))?;
+    loader.fill(&tables.order_by_customer, districts(), |w, d| loader.orders_by_customer(w, d))?;
+    loader.fill(&tables.orders, districts(), |w, d| loader.orders(w, d))?;
+    loader.fill(&tables.order_line, districts(), |w, d| loader.order_lines(w, d))?;
+    loader.fill(&tables.history, districts(), |w, d| loader.history(w, d))?;
+    loader.fill(&tables.new_order, districts(), |w, d| loader.new_orders(w, d))?;
+    loader.fill(&tables.district, districts(), |w, d| [loader.district(w, d)])?;
+    loader.fill(&tables.warehouse, all(), |w, _| [loader.warehouse(w)])
 }
 
 impl Loader<'_> {
-    /// Loads one table with what there is of each warehouse.
-    fn fill<K, V, I>(
+    /// Loads one table with what there is of each of these warehouses or districts.
+    fn fill<K: AsRef<[u8]>, V: AsRef<[u8]>, I: IntoIterator<Item = (K, V)>>(
         &self,
         table: &Table,
-        warehouses: impl Iterator<Item = u16>,
-        of: impl Fn(u16) -> I,
-    ) -> Result<(), BenchError>
-    where
-        K: AsRef<[u8]>,
-        V: AsRef<[u8]>,
-        I: IntoIterator<Item = (K, V)>,
-    {
-        let entries = warehouses.flat_map(|w| {
+        places: impl IntoIterator<Item = (u16, u8)>,
+        rows: impl Fn(u16, u8) -> I,
+    ) -> Result<(), BenchError> {
+        let entries = places.into_iter().flat_map(|(w, d)| {
             (self.tell)(&format!("loading {}, {w} of {}", table.name(), self.warehouses));
-            of(w)
+            rows(w, d)
         });
         let loaded = table.bulk_load(entries.take_while(|_| !self.interrupt.is_set()));
         self.interrupt.check()?;
@@ -94,81 +91,57 @@ impl Loader<'_> {
         Ok(())
     }
 
-    fn by_warehouse<K, V, I>(&self, table: &Table, of: impl Fn(u16) -> I) -> Result<(), BenchError>
-    where
-        K: AsRef<[u8]>,
-        V: AsRef<[u8]>,
-        I: IntoIterator<Item = (K, V)>,
-    {
-        self.fill(table, 1..=self.warehouses, of)
-    }
-
-    fn by_district<K, V, I>(
-        &self,
-        table: &Table,
-        of: impl Fn(u16, u8) -> I,
-    ) -> Result<(), BenchError>
-    where
-        K: AsRef<[u8]>,
-        V: AsRef<[u8]>,
-        I: IntoIterator<Item = (K, V)>,
-    {
-        let of = &of;
-        self.by_warehouse(table, |w| (1..=DISTRICTS).flat_map(move |d| of(w, d)))
-    }
-
     /// The random numbers of one thing.
     fn random(&self, source: Source, w: u16, d: u8, n: u32) -> Random {
         let place = u64::from(w) << 40 | u64::from(d) << 32 | u64::from(n);
-        stream(self.seed, (source as u64 + 1) << 56 | place)
-    }
-
-    fn customers_of_district(&self) -> impl Iterator<Item = u16> + use<> {
-        1..=self.scale.customers_per_district
+        stream(self.seed, (source as u64) << 56 | place)
     }
 
     fn items(&self) -> impl Iterator<Item = ([u8; 4], Vec<u8>)> {
         let mut random = self.random(Source::Items, 0, 0, 0);
         (1..=self.scale.items).map(move |i| {
-            let mut row = Row::<Item, _>::new();
-            row.im_id.set(within(&mut random, 1, 10_000) as u32);
-            row.name = input::padded(&mut random, 14);
-            row.price.set(within(&mut random, 100, 10_000) as u32);
-            row.push(&input::data(&mut random));
-            (keys::item(i), row.into_bytes())
+            let row = Item {
+                im_id: (within(&mut random, 1, 10_000) as u32).into(),
+                name: input::padded(&mut random, 14),
+                price: (within(&mut random, 100, 10_000) as u32).into(),
+            };
+            (keys::item(i), row.with(&input::data(&mut random)))
         })
     }
 
     fn warehouse(&self, w: u16) -> ([u8; 2], Vec<u8>) {
         let mut random = self.random(Source::Warehouse, w, 0, 0);
-        let mut row = Row::<Warehouse, _>::new();
-        row.name = input::padded(&mut random, 6);
-        row.address = input::address(&mut random);
-        row.tax.set(input::tax(&mut random));
-        row.ytd.set(self.paid_in_district() * i64::from(DISTRICTS));
-        (keys::warehouse(w), row.into_bytes())
+        let row = Warehouse {
+            name: input::padded(&mut random, 6),
+            address: input::address(&mut random),
+            tax: input::tax(&mut random).into(),
+            ytd: (self.paid_in_district() * i64::from(DISTRICTS)).into(),
+        };
+        (keys::warehouse(w), row.with(&[]))
     }
 
     fn stock(&self, w: u16) -> impl Iterator<Item = ([u8; 4], Vec<u8>)> {
         let mut random = self.random(Source::Stock, w, 0, 0);
         (1..=self.scale.items).map(move |i| {
-            let mut row = Row::<Stock, _>::new();
-            input::letters(&mut random, row.dist.as_flattened_mut());
-            row.quantity.set(within(&mut random, 10, 100) as i16);
-            row.push(&input::data(&mut random));
-            (keys::stock(w, i), row.into_bytes())
+            let mut dist = [[0; DIST_BYTES]; 10];
+            input::letters(&mut random, dist.as_flattened_mut());
+            let quantity = (within(&mut random, 10, 100) as i16).into();
+            let (ytd, order_cnt, remote_cnt) = (0.into(), 0.into(), 0.into());
+            let row = Stock { quantity, ytd, order_cnt, remote_cnt, dist };
+            (keys::stock(w, i), row.with(&input::data(&mut random)))
         })
     }
 
     fn district(&self, w: u16, d: u8) -> ([u8; 4], Vec<u8>) {
         let mut random = self.random(Source::District, w, d, 0);
-        let mut row = Row::<District, _>::new();
-        row.name = input::padded(&mut random, 6);
-        row.address = input::address(&mut random);
-        row.tax.set(input::tax(&mut random));
-        row.ytd.set(self.paid_in_district());
-        row.next_o_id.set(self.scale.orders_per_district() + 1);
-        (keys::district(w, d), row.into_bytes())
+        let row = District {
+            name: input::padded(&mut random, 6),
+            address: input::address(&mut random),
+            tax: input::tax(&mut random).into(),
+            ytd: self.paid_in_district().into(),
+            next_o_id: (self.scale.orders_per_district() + 1).into(),
+        };
+        (keys::district(w, d), row.with(&[]))
     }
 
     fn paid_in_district(&self) -> i64 {
@@ -184,24 +157,25 @@ impl Loader<'_> {
 
     fn customers(&self, w: u16, d: u8) -> impl Iterator<Item = ([u8; 4], Vec<u8>)> {
         let mut random = self.random(Source::Customers, w, d, 0);
-        self.customers_of_district().map(move |c| {
-            let mut row = Row::<Customer, _>::new();
+        (1..=self.scale.customers_per_district).map(move |c| {
             let (last, first) = self.name(w, d, c);
             let is_bad = percent(&mut random, 10);
-            row.first = first;
-            row.middle = *b"OE";
-            row.last = last;
-            row.address = input::address(&mut random);
-            row.phone = input::digits(&mut random);
-            row.since.set(self.now);
-            row.credit = if is_bad { *b"BC" } else { *b"GC" };
-            row.credit_lim.set(5_000_000);
-            row.discount.set(within(&mut random, 0, 5000) as u32);
-            row.balance.set(-PAID);
-            row.ytd_payment.set(PAID);
-            row.payment_cnt.set(1);
-            row.push(&input::text(&mut random, 300, 500));
-            (keys::customer(w, d, c), row.into_bytes())
+            let row = Customer {
+                first,
+                middle: *b"OE",
+                last,
+                address: input::address(&mut random),
+                phone: input::digits(&mut random),
+                since: self.now.into(),
+                credit: if is_bad { *b"BC" } else { *b"GC" },
+                credit_lim: 5_000_000.into(),
+                discount: (within(&mut random, 0, 5000) as u32).into(),
+                balance: (-PAID).into(),
+                ytd_payment: PAID.into(),
+                payment_cnt: 1.into(),
+                delivery_cnt: 0.into(),
+            };
+            (keys::customer(w, d, c), row.with(&input::text(&mut random, 300, 500)))
         })
     }
 
@@ -210,22 +184,21 @@ impl Loader<'_> {
             let (last, first) = self.name(w, d, c);
             (keys::customer_by_name(w, d, &last, &first, c), [])
         };
-        let mut names: Vec<_> = self.customers_of_district().map(of).collect();
+        let mut names: Vec<_> = (1..=self.scale.customers_per_district).map(of).collect();
         names.sort_unstable();
         names
     }
 
     /// The customer of each order, from order 1 on: all customers in random order.
-    fn customers_of_orders(&self, w: u16, d: u8) -> Vec<u16> {
-        let mut customers: Vec<u16> = self.customers_of_district().collect();
+    fn customers_of_orders(&self, w: u16, d: u8) -> impl Iterator<Item = (u32, u16)> {
+        let mut customers: Vec<u16> = (1..=self.scale.customers_per_district).collect();
         customers.shuffle(&mut self.random(Source::OrdersOf, w, d, 0));
-        customers
+        (1..).zip(customers)
     }
 
     fn orders_by_customer(&self, w: u16, d: u8) -> Vec<([u8; 7], [u8; 0])> {
-        let customers = self.customers_of_orders(w, d);
-        let keys = (1..).zip(customers).map(|(o, c)| (keys::order_by_customer(w, d, c, o), []));
-        let mut keys: Vec<_> = keys.collect();
+        let key = |(o, c)| (keys::order_by_customer(w, d, c, o), []);
+        let mut keys: Vec<_> = self.customers_of_orders(w, d).map(key).collect();
         keys.sort_unstable();
         keys
     }
@@ -241,15 +214,16 @@ impl Loader<'_> {
 
     fn orders(&self, w: u16, d: u8) -> impl Iterator<Item = (OrderKey, Vec<u8>)> {
         let mut random = self.random(Source::Order, w, d, 0);
-        (1..).zip(self.customers_of_orders(w, d)).map(move |(o, c)| {
+        self.customers_of_orders(w, d).map(move |(o, c)| {
             let carrier = within(&mut random, 1, 10) as u8;
-            let mut row = Row::<Order, _>::new();
-            row.c_id.set(c);
-            row.entry_d.set(self.now);
-            row.carrier_id = if o < self.first_undelivered() { carrier } else { 0 };
-            row.ol_cnt = self.lines_of_order(w, d, o);
-            row.all_local = 1;
-            (keys::order(w, d, o), row.into_bytes())
+            let row = Order {
+                c_id: c.into(),
+                entry_d: self.now.into(),
+                carrier_id: if o < self.first_undelivered() { carrier } else { 0 },
+                ol_cnt: self.lines_of_order(w, d, o),
+                all_local: 1,
+            };
+            (keys::order(w, d, o), row.with(&[]))
         })
     }
 
@@ -261,30 +235,32 @@ impl Loader<'_> {
             let item = within(&mut random, 1, self.scale.items.into()) as u32;
             let amount = within(&mut random, 1, 999_999) as i64;
             let is_delivered = o < self.first_undelivered();
-            let mut row = Row::<OrderLine, _>::new();
-            row.i_id.set(item);
-            row.supply_w_id.set(w);
-            row.delivery_d.set(if is_delivered { self.now } else { 0 });
-            row.quantity = 5;
-            row.amount.set(if is_delivered { 0 } else { amount });
-            row.dist_info = input::padded(&mut random, 24);
-            (keys::order_line(w, d, o, line), row.into_bytes())
+            let row = OrderLine {
+                i_id: item.into(),
+                supply_w_id: w.into(),
+                delivery_d: if is_delivered { self.now } else { 0 }.into(),
+                quantity: 5,
+                amount: if is_delivered { 0 } else { amount }.into(),
+                dist_info: input::padded(&mut random, 24),
+            };
+            (keys::order_line(w, d, o, line), row.with(&[]))
         })
     }
 
     fn history(&self, w: u16, d: u8) -> impl Iterator<Item = ([u8; 8], Vec<u8>)> {
         let mut random = self.random(Source::History, w, d, 0);
-        self.customers_of_district().map(move |c| {
-            let mut row = Row::<History, _>::new();
-            row.c_id.set(c);
-            row.c_d_id = d;
-            row.c_w_id.set(w);
-            row.d_id = d;
-            row.w_id.set(w);
-            row.date.set(self.now);
-            row.amount.set(PAID);
-            row.push(&input::text(&mut random, 12, 24));
-            (keys::history(w, d, PAID * i64::from(c)), row.into_bytes())
+        (1..=self.scale.customers_per_district).map(move |c| {
+            let row = History {
+                c_id: c.into(),
+                c_d_id: d,
+                c_w_id: w.into(),
+                d_id: d,
+                w_id: w.into(),
+                date: self.now.into(),
+                amount: PAID.into(),
+            };
+            let data = input::text(&mut random, 12, 24);
+            (keys::history(w, d, PAID * i64::from(c)), row.with(&data))
         })
     }
 

@@ -12,7 +12,6 @@ use crate::random::{Random, RngExt};
 /// How transactions are mixed. As text: `standard`, or the percentages of new-order and
 /// stock-level, as in `20:80`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
 pub(crate) enum Mix {
     /// All five; payment, order-status, delivery and stock-level as seldom as clause 5.2.3 permits.
     Standard,
@@ -58,29 +57,18 @@ impl FromStr for Mix {
         if text == "standard" {
             return Ok(Mix::Standard);
         }
-        let share = |text: &str| text.parse::<u8>().ok().filter(|share| *share <= 100);
-        let both = text.split_once(':').and_then(|(new, stock)| share(new).zip(share(stock)));
+        let both = text.split_once(':').and_then(|(new_orders, stock_levels)| {
+            Some((new_orders.parse::<u8>().ok()?, stock_levels.parse::<u8>().ok()?))
+        });
         match both {
-            Some((new, stock)) if new + stock == 100 => Ok(Mix::NewOrders(new)),
-            Some(_) => Err("the percentages of new-order and stock-level make 100".to_owned()),
-            None => Err(format!(
-                "{text:?} is neither standard nor percentages of new-order and stock-level (20:80)"
+            Some((share, rest)) if u16::from(share) + u16::from(rest) == 100 => {
+                Ok(Mix::NewOrders(share))
+            }
+            _ => Err(format!(
+                "{text:?} is neither standard nor percentages of new-order and stock-level that \
+                 make 100 (20:80)"
             )),
         }
-    }
-}
-
-impl From<Mix> for String {
-    fn from(mix: Mix) -> String {
-        mix.to_string()
-    }
-}
-
-impl TryFrom<String> for Mix {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Mix, String> {
-        text.parse()
     }
 }
 

@@ -44,12 +44,21 @@ pub(crate) use run::{Run, interval};
 pub(crate) use tally::Tally;
 
 /// What a run of TPC-C needs to know beside the plan of every workload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::Args, serde::Serialize, serde::Deserialize)]
 pub(crate) struct TpccPlan {
+    /// Warehouses of TPC-C, about 120 MB each.
+    #[arg(long, value_name = "COUNT", default_value = "10",
+          value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub(crate) warehouses: u16,
-    /// Each thread keeps to warehouses of its own.
+    /// Each thread of TPC-C keeps to home warehouses of its own, which it shares with none if there
+    /// are enough; else each transaction has its home in any.
+    #[arg(long)]
     pub(crate) affinity: bool,
+    /// Transactions of TPC-C: standard (45% new-order, 43% payment, 4% each of order-status,
+    /// delivery and stock-level), or percentages of new-order and stock-level alone, as in 20:80.
+    #[arg(long, value_name = "MIX", default_value = "standard")]
     pub(crate) mix: Mix,
-    /// Whether the consistency conditions are looked at behind each round.
+    /// Do not look at the consistency conditions of TPC-C behind each round.
+    #[arg(id = "no-check", long = "no-check", action = clap::ArgAction::SetFalse)]
     pub(crate) check: bool,
 }

@@ -6,14 +6,12 @@ use polder::{Durability, Options, Store, TranslationKind};
 use tempfile::TempDir;
 
 use super::data::keys::{self, DISTRICTS};
-use super::data::rows::{
-    Customer, District, History, Kind, Order, OrderLine, Row, Stock, Warehouse,
-};
-use super::transactions::{Client, End, Transaction};
+use super::data::rows::{Customer, District, History, Kind, Order, OrderLine, Stock, Warehouse};
+use super::transactions::{Client, Transaction};
 use super::*;
 use crate::interrupt::Interrupt;
 use crate::random::stream;
-use crate::team::Outcome;
+use crate::team::{Outcome, Team};
 
 mod conditions;
 mod kill;
@@ -66,10 +64,8 @@ impl Loaded {
             tables: &self.tables,
             scale: Scale::TINY,
             plan: TpccPlan { warehouses: self.warehouses, affinity, mix, check: true },
-            threads,
+            team: Team { threads, counts: false, limit: None, interrupt: &interrupt },
             seed: 1,
-            counters: false,
-            interrupt: &interrupt,
             number: 1,
             seconds,
             interval: interval(seconds),
@@ -80,7 +76,7 @@ impl Loaded {
     }
 
     fn client(&self) -> Client<'_> {
-        Client::new(&self.store, &self.tables, Scale::TINY, self.warehouses, stream(7, 7), false)
+        Client::new(&self.store, &self.tables, Scale::TINY, self.warehouses, true, stream(7, 7))
     }
 
     fn wrong(&self) -> Vec<String> {
@@ -95,7 +91,7 @@ impl Loaded {
 }
 
 fn get<K: Kind, T>(table: &polder::Table, key: &[u8], field: impl FnOnce(&K) -> T) -> T {
-    field(&Row::<K, _>::of(table.get(key).unwrap().unwrap()).unwrap())
+    field(K::of(&table.get(key).unwrap().unwrap()).unwrap().0)
 }
 
 #[test]
@@ -154,8 +150,7 @@ fn indexes_agree_with_their_tables() {
     }
     for entry in tables.orders.iter() {
         let (key, row) = entry.unwrap();
-        let (c, o) =
-            (Row::<Order, _>::of(row).unwrap().c_id.get(), keys::order_number(&key).unwrap());
+        let (c, o) = (Order::of(&row).unwrap().0.c_id.get(), keys::order_number(&key).unwrap());
         let (w, d) = (1..=2)
             .flat_map(|w| (1..=DISTRICTS).map(move |d| (w, d)))
             .find(|(w, d)| key == keys::order(*w, *d, o))
@@ -174,13 +169,10 @@ fn an_order_changes_what_it_should() {
         let keys = (1..=2).flat_map(|w| (1..=200).map(move |i| keys::stock(w, i)));
         keys.map(|key| u64::from(get(&tables.stock, &key, field))).sum::<u64>()
     };
-    let mut rolled_back = 0;
     for _ in 0..300 {
-        match client.run(Transaction::NewOrder, 1).unwrap() {
-            End::Committed => {}
-            End::RolledBack => rolled_back += 1,
-        }
+        client.run(Transaction::NewOrder, 1).unwrap();
     }
+    let rolled_back = client.rolled_back;
     assert!((1..15).contains(&rolled_back), "{rolled_back}");
     let made = 300 - rolled_back;
     assert_eq!(tables.orders.len(), 600 + made);
@@ -194,7 +186,8 @@ fn an_order_changes_what_it_should() {
             let of_order = keys::order_lines(1, d, o..o + 1);
             let mut here = 0;
             for entry in tables.order_line.range(of_order) {
-                let row = Row::<OrderLine, _>::of(entry.unwrap().1).unwrap();
+                let (_, bytes) = entry.unwrap();
+                let (row, _) = OrderLine::of(&bytes).unwrap();
                 quantity += u64::from(row.quantity);
                 lines += 1;
                 here += u64::from(row.supply_w_id.get() == 2);
@@ -227,23 +220,25 @@ fn payments_are_counted_everywhere() {
     assert_eq!(tables.history.len(), 600 + 200);
     let (mut paid, mut count, mut notes) = (0, 0, 0);
     for entry in tables.customer.iter() {
-        let row = Row::<Customer, _>::of(entry.unwrap().1).unwrap();
+        let (_, bytes) = entry.unwrap();
+        let (row, data) = Customer::of(&bytes).unwrap();
         paid += row.ytd_payment.get() - 1000;
         count += row.payment_cnt.get() - 1;
         assert_eq!(row.balance.get(), -row.ytd_payment.get());
-        let has_note = row.data().contains(&b'|');
+        let has_note = data.contains(&b'|');
         let has_paid_badly = row.credit == *b"BC" && row.payment_cnt.get() > 1;
         assert_eq!(has_note, has_paid_badly);
         notes += u32::from(has_note);
-        assert!((300..=500).contains(&row.data().len()));
+        assert!((300..=500).contains(&data.len()));
     }
     assert_eq!((paid, count), (taken, 200));
     assert!(notes > 0);
     let mut of_history = 0;
     for entry in tables.history.iter() {
-        let row = Row::<History, _>::of(entry.unwrap().1).unwrap();
+        let (_, bytes) = entry.unwrap();
+        let (row, data) = History::of(&bytes).unwrap();
         of_history += row.amount.get();
-        assert!((12..=24).contains(&row.data().len()), "{:?}", row.data());
+        assert!((12..=24).contains(&data.len()), "{:?}", data);
     }
     assert_eq!(of_history, taken + 600 * 1000);
     loaded.assert_sound();
@@ -253,7 +248,7 @@ fn payments_are_counted_everywhere() {
 fn deliveries_take_the_oldest_orders_until_there_are_none() {
     let loaded = Loaded::small();
     let (tables, mut client) = (&loaded.tables, loaded.client());
-    assert_eq!(client.run(Transaction::Delivery, 1).unwrap(), End::Committed);
+    client.run(Transaction::Delivery, 1).unwrap();
     let oldest = Scale::TINY.orders_per_district() - Scale::TINY.undelivered + 1;
     for d in 1..=DISTRICTS {
         let key = keys::order(1, d, oldest);
@@ -262,7 +257,8 @@ fn deliveries_take_the_oldest_orders_until_there_are_none() {
         assert!((1..=10).contains(&get(&tables.orders, &key, |row: &Order| row.carrier_id)));
         let mut amount = 0;
         for entry in tables.order_line.range(keys::order_lines(1, d, oldest..oldest + 1)) {
-            let row = Row::<OrderLine, _>::of(entry.unwrap().1).unwrap();
+            let (_, bytes) = entry.unwrap();
+            let (row, _) = OrderLine::of(&bytes).unwrap();
             amount += row.amount.get();
             assert!(row.delivery_d.get() > 0);
         }
@@ -298,7 +294,7 @@ fn transactions_that_meet_are_tried_again() {
     let mut conflicts = 0;
     for _ in 0..50 {
         let (_, tally) = loaded.run(Mix::Standard, 4, false, 0.2);
-        conflicts += tally.kinds.iter().map(|kind| kind.conflicts).sum::<u64>();
+        conflicts += tally.conflicts;
         if conflicts > 0 {
             break;
         }

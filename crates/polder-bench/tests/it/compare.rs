@@ -74,10 +74,9 @@ fn tpcc_takes_turns_and_says_what_came_of_each_transaction() {
         assert_eq!((&tpcc["mix"], &tpcc["affinity"]), (&"standard".into(), &true.into()));
         assert!(tpcc["check_s"].as_f64().unwrap() > 0.0 && tpcc["tpmc"].as_f64().unwrap() > 0.0);
         let transactions = tpcc["transactions"].as_array().unwrap();
-        let ended = |kind: &Value| {
-            kind["committed"].as_u64().unwrap() + kind["rolled_back"].as_u64().unwrap()
-        };
+        let ended = |kind: &Value| kind["count"].as_u64().unwrap();
         assert_eq!(transactions.iter().map(ended).sum::<u64>(), round["ops"].as_u64().unwrap());
+        assert!(tpcc["rolled_back"].as_u64().unwrap() <= ended(&transactions[0]));
         // Intervals of 100 ms; the last transactions may end behind them.
         let per_s = tpcc["per_s"].as_array().unwrap();
         let counted = per_s.iter().map(|per_s| per_s.as_f64().unwrap() * 0.1).sum::<f64>();
@@ -131,11 +130,6 @@ fn ways_of_holding_take_turns() {
     for name in names {
         assert!(last["engines"][name]["median_ops_per_s"].as_f64().unwrap() > 0.0, "{name}");
     }
-    let options = ["--replacement", "2q", "--hold", "shared"];
-    let last = compare_of(&["polder:array", "polder:hash+watt"], "lookup", "3000", &options);
-    for name in ["polder:array+2q+shared", "polder:hash+watt+shared"] {
-        assert!(last["engines"][name].is_object(), "{last}");
-    }
 }
 
 #[cfg(feature = "translations")]
@@ -146,8 +140,8 @@ fn what_cannot_be_compared_is_said_once() {
         (&["--engines", "polder:array+lru,polder:array+lru"], 2, "named twice"),
         (&["--engines", "polder:array+arc"], 2, "hyperbolic"),
         (&["--engines", "polder:predictive,polder:predictive+group"], 2, "optimistic and shared"),
-        (&["--engines", "polder:array,device", "--hold", "shared"], 2, "device is not Polder"),
-        (&["--engines", "polder:direct", "--replacement", "lru"], 2, "never evicts"),
+        (&["--engines", "polder:array,device+shared"], 2, "device is not Polder"),
+        (&["--engines", "polder:direct+lru"], 2, "never evicts"),
         // This one is known in the process of the engine alone.
         (&["--engines", "polder:array", "--pool", "1KiB"], 1, "1024"),
     ] {

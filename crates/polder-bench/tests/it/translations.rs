@@ -24,29 +24,24 @@ const EXPECTED: &[(&str, &[&str], &str)] = &[
     ("graph", &["nodes", "nodes, group prefetch"], "engines"),
     ("files", &["nodes of ring"], "peers"),
     ("lookup", &["uniform", "zipfian", "uniform: cpu"], "steps"),
-    ("lookup", &["chains", "chains at fill 0.75", "chains at fill 1"], "chained"),
     ("multi", &["queries", "metadata"], "holds"),
     ("multi-larger", &["queries", "queries: pages read"], "holds_larger"),
     ("splits", &["descents", "restarts", "inserts"], "copying"),
     ("breakdown", &["rest", "translation", "pin", "latch", "all"], "broken_down"),
-    ("growing", &["growing", "out of memory", "out of memory: give-backs"], "evicting"),
-    ("growing", &["chains"], "chained"),
+    ("growing", &["lookups", "lookups: cpu"], "evicting"),
+    ("growing", &["chains at fill 0.25", "chains at fill 1"], "hash_alone"),
     ("skew", &["lookups", "lookups: cpu", "lookups: pages read"], "evicting"),
-    ("cooling", &["cooling:1", "cooling:50", "clock", "clock: pages read"], "cooled"),
-    ("scans", &["large table", "small table", "pages read"], "scanned"),
     (
         "placement",
-        &["pages", "allowed", "possible", "accesses", "moved bytes", "moved bytes over time, 3"],
+        &["pages", "allowed", "possible", "accesses", "moved bytes over time, 3"],
         "promoting",
     ),
-    (
-        "memory",
-        &["YCSB-C: all", "YCSB-D: page tables of frames", "scattered hot keys: translation"],
-        "evicting",
-    ),
+    ("cooling", &["cooling:1", "cooling:50", "clock", "clock: lookups"], "swizzle_alone"),
+    ("scans", &["large table", "small table", "pages read"], "scanned"),
+    ("memory", &["scattered hot keys: all", "scattered hot keys: translation"], "evicting"),
     ("memory-growing", &["translation", "reclaimed", "groups given back"], "evicting"),
-    ("tiers", &["zipfian", "uniform", "uniform over time, 4 times"], "tiered"),
-    ("tier-policies", &["zipfian: tuned", "uniform by the best, lazy"], "tiered"),
+    ("tiers", &["zipfian", "uniform", "uniform: pages read"], "tiered"),
+    ("tier-policies", &["zipfian, tuned", "uniform, lazy"], "tiered"),
     (
         "migration",
         &[
@@ -67,8 +62,7 @@ const EXPECTED: &[(&str, &[&str], &str)] = &[
             "transactions over time",
             "lowest interval",
             "median interval",
-            "bytes read",
-            "bytes written over time",
+            "bytes read over time",
         ],
         "evicting",
     ),
@@ -92,13 +86,13 @@ const EXPECTED: &[(&str, &[&str], &str)] = &[
         ],
         "designs_and_swap",
     ),
-    ("ramp-up", &["transactions over time", "opening", "ramp-up"], "designs"),
     (
-        "tpcc-tiers",
-        &["transactions", "pages read", "transactions over time, 0.25 times"],
+        "ramp-up",
+        &["transactions over time", "opening", "ramp-up", "transactions over time, warm"],
         "designs",
     ),
-    ("tpcc-tier-policies", &["transactions: tuned", "transactions by the best, lazy"], "designs"),
+    ("tpcc-tiers", &["transactions", "transactions: pages read"], "designs"),
+    ("tpcc-tier-policies", &["transactions, tuned", "transactions, lazy"], "designs"),
 ];
 
 fn translations(dir: &Path, more: &[&str]) -> Output {
@@ -193,16 +187,16 @@ fn every_side_of_every_part_is_measured_and_shown() {
         let judged = [pools, stores].into_iter().filter(|of| of["ratio"].is_number()).count();
         assert_eq!(judged, 1, "{pools:?}, {stores:?}");
     }
-    // Shootdowns are not counted by every kernel, and much else not by every processor.
-    let counts = fs::read_to_string("/proc/interrupts").is_ok_and(|text| text.contains("TLB:"));
-    let counters = ["cycles", "instructions a cycle", "branch misses", "dTLB misses"];
+    // What the processor counts is there where the kernel lets us ask.
     let is_missing = |counter: &&&str| {
-        let metric = format!("uniform: {counter}");
-        medians(&of_pools, "lookup", &metric, "array").is_empty()
+        medians(&of_pools, "lookup", &format!("uniform: {counter}"), "array").is_empty()
     };
-    let missing = usize::from(!counts) + counters.iter().filter(is_missing).count();
-    let html = fs::read_to_string(dirs[0].join("out/translations.html")).unwrap();
-    assert_eq!(html.matches("Not measured in this run").count(), missing);
+    let counters = ["instructions", "cycles", "branch misses", "dTLB misses"];
+    let missing = [counters.iter().filter(is_missing).count(), 0];
+    for (dir, missing) in dirs.iter().zip(missing) {
+        let html = fs::read_to_string(dir.join("out/translations.html")).unwrap();
+        assert_eq!(html.matches("Not measured in this run").count(), missing);
+    }
     for dir in &dirs {
         let left: Vec<_> = dir.read_dir().unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(left, ["out"]);

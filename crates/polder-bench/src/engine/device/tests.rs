@@ -1,26 +1,11 @@
-use polder::{ReadMode, ReplacementKind};
-
 use super::*;
+use crate::plan::Plan;
 
 /// A device of so many pages for so many threads; `None` where there is no direct I/O.
-fn device(dir: &std::path::Path, pages: u64, threads: usize) -> Option<Device> {
-    let setup = Setup {
-        engine: KIND.name,
-        dir,
-        prefault: false,
-        cache_bytes: 0,
-        records: 1000,
-        value_size: 100,
-        data_bytes: 108_000,
-        device_bytes: Some(pages * PAGE_BYTES as u64),
-        durability: Durability::Sync,
-        log_limit_bytes: None,
-        replacement: ReplacementKind::default(),
-        hold: ReadMode::default(),
-        memory: Default::default(),
-        threads,
-    };
-    Device::create(&setup)
+fn device(dir: &Path, pages: u64, threads: usize) -> Option<Device> {
+    let (value_size, durability) = (100, Durability::Sync);
+    let conditions = Conditions { threads, value_size, durability, ..Plan::usual().conditions };
+    Device::with_pages(pages, dir, &conditions)
         .inspect_err(|error| eprintln!("skipped, no direct I/O here: {error}"))
         .ok()
 }

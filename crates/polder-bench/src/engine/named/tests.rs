@@ -40,12 +40,7 @@ fn names_say_how_many_keys_a_call_looks_up() {
 }
 
 #[test]
-fn options_hold_for_what_names_leave_open() {
-    let (lru, group) = (Some(ReplacementKind::Lru), Some(ReadMode::Group));
-    let named = |name: &str| find(name).unwrap().or(lru, group).unwrap().to_string();
-    assert_eq!(named("polder:array"), "polder:array+lru+group");
-    assert_eq!(named("polder:array+watt"), "polder:array+watt+group");
-    assert_eq!(named("polder:array+shared"), "polder:array+lru+shared");
+fn the_same_is_the_same_by_any_name() {
     assert!(find("polder:array").unwrap().is_same(&find("polder:array+s3-fifo").unwrap()));
     assert!(!find("polder:array").unwrap().is_same(&find("polder:array+lru").unwrap()));
     assert!(!find("polder:array").unwrap().is_same(&find("device").unwrap()));
@@ -76,10 +71,10 @@ fn what_cannot_be_is_refused_in_a_sentence() {
     for wrong in ["many:0", "many:x", "many:"] {
         assert!(why(&format!("polder:array+{wrong}")).contains("1 to"), "{wrong}");
     }
-    assert!(why("polder:array+many+many:3").contains("both many:1024 and many:3"));
+    assert!(why("polder:array+many+many:3").contains("both many and many:3"));
     assert!(why("device+many").contains("many is for Polder"));
     assert!(unknown.contains("many:KEYS"), "{unknown}");
-    assert!(matches!(find("nobody+lru"), Err(BenchError::NoSuchEngine { .. })));
+    assert!(why("nobody+lru").contains("no engine \"nobody\"; there are: polder:"));
 }
 
 #[test]
@@ -95,4 +90,31 @@ fn names_say_how_much_memory_of_which_kind() {
         assert!(refused("polder:direct+slow:1").contains("frame"));
         assert_eq!(find("polder:direct+fast:2").unwrap().to_string(), "polder:direct+fast:2");
     }
+}
+
+#[test]
+fn tiers_are_written_as_they_were_read() {
+    for text in
+        ["+fast:2", "+slow:1@300", "+fast:0.5+slow:1+slow:4@1000+dr:0.1+rw:1+mrc", "+mrc", ""]
+    {
+        let name = format!("polder:array{text}");
+        assert_eq!(find(&name).unwrap().to_string(), name);
+    }
+    for word in ["fast:0", "slow:x", "slow:1@-3", "dr:1.1", "rw:NaN", "fast:1e9", "rr:"] {
+        let refused = find(&format!("polder:array+{word}")).unwrap_err().to_string();
+        assert!(refused.contains(&format!(": {word}: ")), "{refused}");
+    }
+    assert!(find("polder:array+slow:1+slow:1+slow:1").is_ok());
+    for twice in ["slow:1+slow:1+slow:1+slow:1", "mrc+mrc", "dw:0+dw:1", "fast:1+fast:2"] {
+        let refused = find(&format!("polder:array+{twice}")).unwrap_err().to_string();
+        assert!(refused.contains("cannot be both"), "{refused}");
+    }
+}
+
+#[test]
+fn sizes_are_in_caches() {
+    let named = find("polder:array+fast:0.5+slow:2").unwrap();
+    let of = |cache| named.of(Options::new("x"), cache);
+    assert!(of(64 << 20).validate().is_ok());
+    assert!(of(1 << 20).validate().is_err(), "the first tier is too small");
 }

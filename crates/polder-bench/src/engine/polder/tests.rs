@@ -1,45 +1,40 @@
-use std::path::Path;
+use polder::Durability;
 
 use super::*;
+use crate::bench::Bench;
+use crate::conditions::Conditions;
+use crate::engine::{Named, built_in};
+use crate::plan::Plan;
 use crate::records;
 
-fn setup(dir: &Path) -> Setup<'_> {
-    Setup {
-        engine: "polder:array",
-        dir,
-        prefault: false,
-        cache_bytes: 64 << 20,
-        records: 100,
-        value_size: 100,
-        data_bytes: 10_800,
-        device_bytes: None,
-        durability: Durability::None,
-        log_limit_bytes: None,
-        replacement: ReplacementKind::default(),
-        hold: ReadMode::default(),
-        memory: Default::default(),
-        threads: 1,
-    }
+/// What tests of a small store say.
+fn conditions() -> Conditions {
+    Conditions { pool_bytes: 64 << 20, records: 100, value_size: 100, ..Plan::usual().conditions }
 }
 
 /// The budget pays for what a policy and a read mode take of memory.
 #[test]
 fn policy_and_hold_come_to_the_store() {
-    let frames = |replacement, hold| {
+    let frames = |name: &str| {
         let dir = tempfile::tempdir().unwrap();
-        let setup = Setup { replacement, hold, ..setup(dir.path()) };
+        let named = Named::find(&built_in(), name).unwrap();
+        let conditions = conditions();
+        let setup =
+            Setup { named: &named, dir: dir.path(), bench: Bench::Load, conditions: &conditions };
         Polder::create(&setup).unwrap().store.stats().pool.frames
     };
-    let plain = frames(ReplacementKind::Clock, ReadMode::Optimistic);
-    assert!(frames(ReplacementKind::TwoQueues, ReadMode::Optimistic) < plain);
-    assert!(frames(ReplacementKind::Clock, ReadMode::Core) < plain);
+    let plain = frames("polder:array+clock");
+    assert!(frames("polder:array+2q") < plain);
+    assert!(frames("polder:array+clock+core") < plain);
 }
 
 #[test]
 fn a_batch_is_stored_and_the_last_of_a_key_stays() {
     let dir = tempfile::tempdir().unwrap();
     for kind in kinds() {
-        let setup = Setup { engine: kind.name, ..setup(dir.path()) };
+        let (named, conditions) = (Named::find(&[kind], kind.name).unwrap(), conditions());
+        let setup =
+            Setup { named: &named, dir: dir.path(), bench: Bench::Load, conditions: &conditions };
         let store = (kind.create)(&setup).unwrap();
         let mut session = store.session(Access::Mixed).unwrap();
         let entry = |record: u64, salt: u64| {

@@ -1,12 +1,18 @@
 use std::thread;
+use std::time::Duration;
 
 use super::*;
-use crate::team::PATIENCE;
+use crate::meter::PATIENCE;
+
+fn team(threads: usize, seconds: f64, interrupt: &Interrupt) -> Team<'_> {
+    let limit = Some(Duration::from_secs_f64(seconds));
+    Team { threads, counts: false, limit, interrupt }
+}
 
 #[test]
 fn all_threads_work_until_the_time_is_over() {
     let never = Interrupt::silent();
-    let driven = drive(2, 0.05, &never, |_| || Ok(3)).unwrap();
+    let driven = drive(team(2, 0.05, &never), |_| || Ok(3)).unwrap();
     assert!(driven.ops > 0 && driven.ops.is_multiple_of(3));
     assert!(driven.seconds >= 0.05);
 }
@@ -16,7 +22,7 @@ fn only_turns_are_timed() {
     let never = Interrupt::silent();
     let (turn, next_look) = (PATIENCE.mul_f64(1.25), PATIENCE.mul_f64(2.0));
     let seconds = |_| {
-        let driven = drive(1, 600.0, &never, |_| {
+        let driven = drive(team(1, 600.0, &never), |_| {
             let mut left = 2;
             move || {
                 left -= 1;
@@ -37,7 +43,7 @@ fn only_turns_are_timed() {
 #[test]
 fn an_error_in_one_thread_ends_all() {
     let never = Interrupt::silent();
-    let driven = drive(2, 600.0, &never, |thread| {
+    let driven = drive(team(2, 600.0, &never), |thread| {
         move || match thread {
             0 => Ok(1),
             _ => Err(BenchError::Missing { record: 7 }),
@@ -49,7 +55,7 @@ fn an_error_in_one_thread_ends_all() {
 #[test]
 fn a_turn_of_nothing_ends_it() {
     let never = Interrupt::silent();
-    let driven = drive(2, 600.0, &never, |_| {
+    let driven = drive(team(2, 600.0, &never), |_| {
         let mut left = 3;
         move || {
             left -= 1;
@@ -61,7 +67,7 @@ fn a_turn_of_nothing_ends_it() {
 
 #[test]
 fn each_thread_does_a_turn_however_short_the_time_is() {
-    let driven = drive(4, 0.0, &Interrupt::silent(), |_| || Ok(1)).unwrap();
+    let driven = drive(team(4, 0.0, &Interrupt::silent()), |_| || Ok(1)).unwrap();
     assert!(driven.ops >= 4, "{driven:?}");
 }
 
@@ -74,14 +80,14 @@ fn so_many_turns_are_done_by_all_threads_together() {
             Ok(())
         }
     };
-    drive_turns(3, 100, 5, &Interrupt::silent(), turn).unwrap();
+    drive_turns(3, 100, &Interrupt::silent(), turn).unwrap();
     assert_eq!(done.into_inner(), 100);
 }
 
 #[test]
 #[should_panic(expected = "no worker")]
 fn a_worker_that_is_not_made_does_not_leave_the_others_waiting() {
-    let _ = drive(3, 600.0, &Interrupt::silent(), |thread| {
+    let _ = drive(team(3, 600.0, &Interrupt::silent()), |thread| {
         assert!(thread != 1, "no worker");
         || Ok(1)
     });

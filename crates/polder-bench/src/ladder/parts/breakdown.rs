@@ -38,7 +38,7 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
         (setup.tell)(&format!("with {name}"));
         // The same requests in each.
         let streams = Streams::new(setup.round);
-        let setup = Setup { streams: &streams, ..setup.on(Side { hold, ..setup.side }) };
+        let setup = Setup { side: Side { hold, ..setup.side }, streams: &streams, ..*setup };
         ways[turn] = if turn == REST { lookups::<Direct>(&setup)? } else { lookups::<T>(&setup)? };
     }
     let mut measured = Measured::default();
@@ -59,8 +59,7 @@ fn lookups<T: Translation>(setup: &Setup<'_>) -> Result<Vec<f64>, BenchError> {
     let subject = Subject::<T>::resident(setup, setup.scale.records)?;
     subject.settle(Dist::Uniform)?;
     let of_one = |&threads: &usize| {
-        let driven = subject.lookups(threads, Dist::Uniform)?;
-        Ok(driven.cpu_s / driven.ops.max(1) as f64)
+        subject.lookups(threads, Dist::Uniform).map(|driven| driven.an_op(driven.cpu_s))
     };
     setup.threads.iter().map(of_one).collect()
 }

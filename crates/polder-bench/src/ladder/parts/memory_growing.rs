@@ -59,7 +59,7 @@ fn grow<T: Translation>(
 ) -> Result<(), BenchError> {
     let Subject { setup, tree, keys, .. } = subject;
     let turns = records.saturating_sub(there.load(Relaxed)).div_ceil(TURN);
-    drive_turns(THREADS, turns, TURN * INSERT_ONE_IN, setup.interrupt, |_| {
+    drive_turns(THREADS, turns, setup.interrupt, |_| {
         let mut random = setup.streams.next();
         let mut chooser = Chooser::new(Dist::Latest, YCSB_THETA, keys.records);
         move || {

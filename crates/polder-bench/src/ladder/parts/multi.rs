@@ -13,8 +13,6 @@ use crate::ladder::prelude::*;
 
 /// Keys of a query.
 const KEYS: u64 = 10;
-/// Queries between two looks at the clock.
-const TURN: u64 = 8;
 /// The data by the budget where they are larger: 280 GB by 8 in the paper.
 const TIMES: u64 = 35;
 /// Threads that are measured there besides: enough to keep a device busy.
@@ -28,7 +26,7 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
     measured.push_touched(setup.scale.records);
     let stats = pool.stats();
     measured.push("metadata", 0.0, stats.metadata_bytes as f64 / stats.frames as f64);
-    settle(pool, || setup.drive(1, worker).map(|_| ()))?;
+    subject.settle(Dist::Uniform)?;
     for &threads in setup.threads {
         (setup.tell)(&format!("{threads} threads"));
         let driven = setup.drive(threads, worker)?;
@@ -39,20 +37,18 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
 
 /// On data of [`TIMES`] times the budget.
 pub(crate) fn run_larger<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
-    let stored = Stored::find(setup, setup.scale.records)?;
+    let stored = Stored::find(setup, &[setup.scale.records])?;
     let subject = stored.open::<T>(setup, stored.bytes / TIMES)?;
     let worker = |_| asker(&subject);
     (setup.tell)("filling the pool");
-    subject.touch(0..(stored.records / TIMES).max(1))?;
+    subject.touch(stored.records / TIMES)?;
     setup.drive(MOST, worker)?;
     let mut measured = Measured::default();
     for threads in setup.threads_and(&[MOST]) {
         (setup.tell)(&format!("{threads} threads"));
-        let before = subject.pool.stats().faults;
-        let driven = setup.drive(threads, worker)?;
+        let (driven, pages_read) = subject.drive(threads, worker)?;
         measured.push_driven("queries", threads as f64, &driven);
-        let faults = (subject.pool.stats().faults - before) as f64;
-        measured.push("queries: pages read", threads as f64, faults / driven.ops.max(1) as f64);
+        measured.push("queries: pages read", threads as f64, pages_read);
     }
     Ok(measured)
 }
@@ -61,16 +57,8 @@ pub(crate) fn run_larger<T: Translation>(setup: &Setup<'_>) -> Result<Measured, 
 fn asker<T: Translation>(
     subject: &Subject<'_, T>,
 ) -> impl FnMut() -> Result<u64, BenchError> + use<T> {
-    let (tree, keys) = (subject.tree.clone(), subject.keys);
-    let mut random = subject.setup.streams.next();
-    move || {
-        let mut sum = 0u64;
-        for _ in 0..TURN * KEYS {
-            sum = sum.wrapping_add(read(&tree, keys, random.random_range(..keys.records))?);
-        }
-        std::hint::black_box(sum);
-        Ok(TURN)
-    }
+    let mut lookups = subject.reader(Dist::Uniform);
+    move || lookups().map(|keys| keys / KEYS)
 }
 
 #[cfg(test)]
@@ -85,7 +73,7 @@ mod tests {
     fn most_keys_are_not_in_memory_where_data_are_larger() {
         run(|setup| {
             for hold in [ReadMode::Optimistic, ReadMode::Shared, ReadMode::Group, ReadMode::Copy] {
-                let setup = setup.on(Side { hold, ..setup.side });
+                let setup = Setup { side: Side { hold, ..setup.side }, ..*setup };
                 let measured = run_larger::<Hash>(&setup).unwrap();
                 let pages = measured.of("queries: pages read");
                 assert_eq!(pages.len(), 3);
@@ -100,7 +88,7 @@ mod tests {
     fn counts_for_more_groups_take_more_memory() {
         run(|setup| {
             let metadata = |hold| {
-                let setup = setup.on(Side { hold, ..setup.side });
+                let setup = Setup { side: Side { hold, ..setup.side }, ..*setup };
                 super::run::<Hash>(&setup).unwrap().of("metadata")[0]
             };
             let four = ReadMode::GroupOf(GroupSize::new(4).unwrap());

@@ -16,7 +16,7 @@ const PAGE_BYTES: u32 = 8192;
 const ROW_BYTES: usize = 1024;
 /// The headers leave room for one row less than a page without them.
 const ROWS_A_PAGE: usize = (PAGE_BYTES as usize - ROWS_AT) / ROW_BYTES;
-/// How many rows a page has: scans read it, as those of a heap must.
+/// How many rows a page has: scans read it.
 const COUNT_AT: usize = CONTENT_AT;
 const ROWS_AT: usize = CONTENT_AT + 8;
 const COLUMN_AT: usize = 8;
@@ -52,9 +52,6 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
                 Err(BenchError::WrongSum { found: sum, expected })
             }
         })?;
-        if let Some(share) = in_place(&space)? {
-            measured.push(format!("{metric}: in place"), 0.0, share);
-        }
         let driven = setup.drive(1, |_| {
             let (space, mut turns) = (&space, order.chunks(PAGES_A_TURN).cycle());
             move || {

@@ -10,6 +10,7 @@
 use polder_tree::Cursor;
 
 use crate::ladder::prelude::*;
+use crate::team::Team;
 
 /// What a table has: its metric, and its size in parts.
 const TABLES: [(&str, f64); 2] = [("large table", 10.0), ("small table", 0.7)];
@@ -26,7 +27,7 @@ const TURN: u64 = 1024;
 pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     let part_bytes = setup.scale.scan_bytes / PARTS;
     let records = TABLES.map(|(_, parts)| records_of((parts * part_bytes as f64) as u64));
-    let stored = Stored::find_trees(setup, &records)?;
+    let stored = Stored::find(setup, &records)?;
     let mut measured = Measured::default();
     for budget in BUDGETS {
         (setup.tell)(&format!("a budget of {budget} parts"));
@@ -55,7 +56,7 @@ fn scan<T: Translation>(
     seconds: f64,
 ) -> Result<(Driven, [u64; 2]), BenchError> {
     let bytes = [const { AtomicU64::new(0) }; 2];
-    let driven = drive(trees.len(), f64::INFINITY, setup.interrupt, |table| {
+    let driven = drive(Team { limit: None, ..setup.team(trees.len()) }, |table| {
         let mut scans = Scans::new(&trees[table], records[table]);
         let (bytes, mut began) = (&bytes[table], None);
         move || {
@@ -127,7 +128,7 @@ mod tests {
     fn the_large_table_is_scanned_to_its_end() {
         run(|setup| {
             let records = [30_000, 2_000];
-            let stored = Stored::find_trees(setup, &records).unwrap();
+            let stored = Stored::find(setup, &records).unwrap();
             let Subject { tree: large, pool, .. } =
                 stored.open::<Array>(setup, stored.bytes / 4).unwrap();
             let trees = [large, stored.tree(&pool, 1).unwrap()];
@@ -148,7 +149,7 @@ mod tests {
     fn what_fits_is_read_once() {
         run(|setup| {
             let records = [30_000, 2_000];
-            let stored = Stored::find_trees(setup, &records).unwrap();
+            let stored = Stored::find(setup, &records).unwrap();
             let Subject { tree: large, pool, .. } =
                 stored.open::<Array>(setup, 2 * stored.bytes).unwrap();
             let trees = [large, stored.tree(&pool, 1).unwrap()];

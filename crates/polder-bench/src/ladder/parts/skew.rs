@@ -10,7 +10,7 @@
 //! that pages that a step needs are there from those before; besides, each runs unmeasured for as
 //! long as it is measured then.
 
-use polder_pool::replacement::ReplacementKind;
+use polder_pool::replacement::ReplacementKind::{self, Clock, Cooling};
 
 use crate::ladder::prelude::*;
 
@@ -20,84 +20,66 @@ const TIMES: u64 = 5;
 const SKEWS: [f64; 9] = [0.0, 0.5, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0];
 /// Those at which shares are compared: in the paper most happens between 1.5 and 1.7.
 const COOLING_SKEWS: [f64; 7] = [0.0, 1.0, 1.4, 1.5, 1.6, 1.7, 1.8];
-/// Pages that cool, in percent.
-const SHARES: [u8; 6] = [1, 2, 5, 10, 20, 50];
-/// The share by which others are given.
-const USUAL_SHARE: u8 = 10;
+/// Shares of cooling pages, and second chance.
+const POLICIES: [ReplacementKind; 7] = [
+    Cooling { percent: 1 },
+    Cooling { percent: 2 },
+    Cooling { percent: 5 },
+    Cooling { percent: 10 },
+    Cooling { percent: 20 },
+    Cooling { percent: 50 },
+    Clock,
+];
+/// Of these, the one by which the others are given.
+const USUAL: usize = 3;
 
 pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
-    let stored = Stored::find(setup, setup.scale.records)?;
     let mut measured = Measured::default();
-    for step in by_skew::<T>(setup, &stored, &SKEWS)? {
-        measured.push_driven("lookups", step.skew, &step.driven);
-        measured.push("lookups: pages read", step.skew, step.faults);
-    }
+    push_lookups::<T>(setup, "lookups", &SKEWS, &mut measured)?;
     Ok(measured)
 }
 
-/// By shares of cooling pages, and by second chance beside them.
+/// By [`POLICIES`].
 pub(crate) fn run_cooling<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
-    let stored = Stored::find(setup, setup.scale.records)?;
-    let cooling = |percent| ReplacementKind::Cooling { percent };
-    let mut policies = vec![ReplacementKind::Clock];
-    policies.extend(SHARES.map(cooling));
-    let mut steps = Vec::new();
-    for turn in turns(setup.round as usize, policies.len()) {
-        let replacement = policies[turn];
-        let setup = setup.on(Side { replacement, ..setup.side });
-        steps.push((replacement, by_skew::<T>(&setup, &stored, &COOLING_SKEWS)?));
-    }
-    let usual = steps.iter().find(|(policy, _)| *policy == cooling(USUAL_SHARE));
-    let usual: Vec<f64> = usual.iter().flat_map(|(_, steps)| steps).map(Step::rate).collect();
     let mut measured = Measured::default();
-    for (policy, steps) in &steps {
-        let name = policy.to_string();
-        for (step, usual) in steps.iter().zip(&usual) {
-            measured.push(&name, step.skew, step.rate() / usual);
-            measured.push(format!("{name}: lookups"), step.skew, step.rate());
-            measured.push(format!("{name}: pages read"), step.skew, step.faults);
+    let mut rates = [const { Vec::new() }; POLICIES.len()];
+    for turn in turns(setup.round as usize, POLICIES.len()) {
+        let replacement = POLICIES[turn];
+        let setup = Setup { side: Side { replacement, ..setup.side }, ..*setup };
+        let metric = format!("{replacement}: lookups");
+        rates[turn] = push_lookups::<T>(&setup, &metric, &COOLING_SKEWS, &mut measured)?;
+    }
+    for (policy, rates_of_it) in POLICIES.iter().zip(&rates) {
+        for ((skew, rate), usual) in COOLING_SKEWS.iter().zip(rates_of_it).zip(&rates[USUAL]) {
+            measured.push(policy.to_string(), *skew, rate / usual);
         }
     }
     Ok(measured)
 }
 
-/// What lookups of one skew did.
-struct Step {
-    skew: f64,
-    driven: Driven,
-    /// A lookup.
-    faults: f64,
-}
-
-impl Step {
-    /// Lookups a second.
-    fn rate(&self) -> f64 {
-        self.driven.ops as f64 / self.driven.seconds.max(1e-9)
-    }
-}
-
-/// Lookups of each of these skews, one after the other, in a pool of their own.
-fn by_skew<T: Translation>(
+/// Adds lookups of each of these skews, one after the other, in a pool of their own. Gives how many
+/// there were in a second.
+fn push_lookups<T: Translation>(
     setup: &Setup<'_>,
-    stored: &Stored,
+    metric: &str,
     skews: &[f64],
-) -> Result<Vec<Step>, BenchError> {
+    measured: &mut Measured,
+) -> Result<Vec<f64>, BenchError> {
+    let stored = Stored::find(setup, &[setup.scale.records])?;
     let subject = stored.open::<T>(setup, stored.bytes / TIMES)?;
-    subject.touch(0..stored.records / TIMES)?;
-    skews.iter().map(|&skew| step(&subject, skew)).collect()
-}
-
-fn step<T: Translation>(subject: &Subject<'_, T>, skew: f64) -> Result<Step, BenchError> {
-    let Subject { setup, pool, keys: Keys { records, .. }, .. } = subject;
-    (setup.tell)(&format!("skew {skew}, {}", setup.side.replacement));
-    let most = setup.most_threads();
-    let chooser = Chooser::skewed(skew, *records);
-    let worker = |_| subject.reader_of(chooser.clone(), *records);
-    setup.drive(most, worker)?;
-    let before = pool.stats().faults;
-    let driven = setup.drive(most, worker)?;
-    let faults = (pool.stats().faults - before) as f64 / driven.ops.max(1) as f64;
-    Ok(Step { skew, driven, faults })
+    subject.touch(stored.records / TIMES)?;
+    let mut rates = Vec::new();
+    for &skew in skews {
+        (setup.tell)(&format!("skew {skew}, {}", setup.side.replacement));
+        let dist = if skew > 0.0 { Dist::Zipfian } else { Dist::Uniform };
+        let worker = |_| subject.reader_among(stored.records, dist, skew);
+        setup.drive(setup.most_threads(), worker)?;
+        let (driven, pages_read) = subject.drive(setup.most_threads(), worker)?;
+        measured.push_driven(metric, skew, &driven);
+        measured.push(format!("{metric}: pages read"), skew, pages_read);
+        rates.push(driven.per_s());
+    }
+    Ok(rates)
 }
 
 #[cfg(test)]
@@ -105,32 +87,32 @@ mod tests {
     use polder_pool::Swizzle;
 
     use super::*;
+    use crate::ladder::plan::Scale;
     use crate::ladder::setup::testing::run;
 
     #[test]
     fn the_more_skewed_lookups_are_the_fewer_pages_they_read() {
         run(|setup| {
-            let stored = Stored::find(setup, 200_000).unwrap();
-            let steps = by_skew::<Swizzle>(setup, &stored, &SKEWS).unwrap();
-            let faults: Vec<f64> = steps.iter().map(|step| step.faults).collect();
+            let scale = Scale { records: 200_000, ..setup.scale };
+            let measured = super::run::<Swizzle>(&Setup { scale, ..*setup }).unwrap();
+            let pages = measured.of("lookups: pages read");
             // Of five times the budget, a fifth is there at most.
-            assert!(faults[0] > 0.7 && faults[SKEWS.len() - 1] < 0.05, "{faults:?}");
-            assert!(faults[3] < 0.9 * faults[0] && faults[5] < 0.7 * faults[3], "{faults:?}");
+            assert!(pages[0] > 0.7 && pages[SKEWS.len() - 1] < 0.05, "{pages:?}");
+            assert!(pages[3] < 0.9 * pages[0] && pages[5] < 0.7 * pages[3], "{pages:?}");
         });
     }
 
     #[test]
     fn shares_of_cooling_pages_are_given_by_the_usual_one() {
         run(|setup| {
-            let setup = Setup { round: 2, ..*setup };
-            let measured = run_cooling::<Swizzle>(&setup).unwrap();
+            let measured = run_cooling::<Swizzle>(&Setup { round: 2, ..*setup }).unwrap();
             let of = |metric| measured.of(metric);
             assert_eq!(of("cooling:10"), [1.0; COOLING_SKEWS.len()]);
             for (i, share) in of("clock").into_iter().enumerate() {
                 let rate = of("clock: lookups")[i] / of("cooling:10: lookups")[i];
                 assert!((share / rate - 1.0).abs() < 1e-9);
             }
-            assert_eq!(of("cooling:50: pages read").len(), COOLING_SKEWS.len());
+            assert_eq!(of("cooling:50: lookups: pages read").len(), COOLING_SKEWS.len());
         });
     }
 }

@@ -76,9 +76,8 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
     let driven = driven?;
     split.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
     let mut measured = Measured::default();
-    let millions = driven.ops.max(1) as f64 / 1e6;
     measured.push_driven("descents", 0.0, &driven);
-    measured.push("restarts", 0.0, restarts.into_inner() as f64 / millions);
+    measured.push("restarts", 0.0, driven.an_op(restarts.into_inner() as f64 * 1e6));
     let inserted = there.into_inner() - BEFORE;
     measured.push("inserts", 0.0, inserted as f64 / driven.seconds.max(1e-9));
     Ok(measured)

@@ -33,13 +33,13 @@ fn resident(
     let (loaded, budget) = Loaded::resident(setup, threads as f64 * setup.seconds)?;
     let mut store = loaded.copy(setup)?.open(setup, budget, true)?;
     store.touch()?;
-    store.mix = mixes[0];
-    store.run(WARMING_THREADS, setup.seconds, setup.seconds, None)?;
+    store.plan.mix = mixes[0];
+    store.run(WARMING_THREADS)?;
     let mut measured = Measured::default();
     for &mix in mixes {
-        store.mix = mix;
+        store.plan.mix = mix;
         for &threads in setup.threads {
-            let ran = store.run(threads, setup.seconds, setup.seconds, None)?;
+            let ran = store.run(threads)?;
             push(&mut measured, &of(mix), threads, &ran);
         }
     }

@@ -11,9 +11,12 @@
 //! The side that is swapped has a budget in which everything fits, and a control group whose limit
 //! is the budget of the others: what is more is up to the kernel.
 
+use std::collections::BTreeMap;
+
+use polder::Stats;
+
 use crate::ladder::memory_group::enter;
 use crate::ladder::prelude::*;
-use crate::ladder::watched;
 
 /// Budget by data at the beginning.
 const BUDGET: f64 = 2.0;
@@ -33,73 +36,46 @@ pub(crate) fn run(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     let thread_seconds = threads as f64 * (1.0 + LENGTH) * setup.seconds;
     let log_limit = Some(ample_log(thread_seconds));
     let loaded = Loaded::find(setup, setup.scale.growing_warehouses, log_limit)?;
-    let (files, budget) = (loaded.copy(setup)?, loaded.budget(BUDGET));
+    let (copy, budget) = (loaded.copy(setup)?, loaded.budget(BUDGET));
     let store = match setup.group {
         Some(group) => {
             enter(group, budget)?;
-            files.open(setup, loaded.budget(2.0 * BUDGET) + growth_bytes(thread_seconds), false)?
+            copy.open(setup, loaded.budget(2.0 * BUDGET) + growth_bytes(thread_seconds), false)?
         }
-        None => files.open(setup, budget, false)?,
+        None => copy.open(setup, budget, false)?,
     };
     store.touch()?;
-    let bytes = |times: f64| (times * budget as f64) as u64;
-    grow(&store, threads, setup.seconds, bytes(WARM))?;
-    let (ran, samples) = grow(&store, threads, LENGTH * setup.seconds, bytes(END))?;
+    let has_grown_to =
+        |times: f64| move |stats: &Stats| stats.pool.file_bytes >= (times * budget as f64) as u64;
+    store.run_watched(threads, setup.seconds, STEP_S, has_grown_to(WARM))?;
+    let (ran, stats) =
+        store.run_watched(threads, LENGTH * setup.seconds, STEP_S, has_grown_to(END))?;
+    let by_budget = |bytes: fn(&Stats) -> u64| -> Vec<f64> {
+        stats.iter().map(|stats| bytes(stats) as f64 / budget as f64).collect()
+    };
+    let data = by_budget(|stats| stats.pool.file_bytes);
+    let translation = by_budget(|stats| stats.pool.translation_bytes + stats.pool.page_table_bytes);
     let mut measured = Measured::default();
     ran.push_over_time("transactions over time", &mut measured);
-    let by_budget = |bytes: u64| bytes as f64 / budget as f64;
-    let data: Vec<f64> = samples.iter().map(|sample| by_budget(sample.data_bytes)).collect();
     for (data, number) in data.iter().zip(1..) {
         measured.push("data over time", ran.ended_at(number), *data);
     }
-    for (data, per_s) in by_data(&data, &ran.over_time) {
-        measured.push("transactions", data, per_s);
-    }
-    let translation: Vec<f64> =
-        samples.iter().map(|sample| by_budget(sample.translation_bytes)).collect();
-    for (data, translation) in by_data(&data, &translation) {
-        measured.push("translation and page tables", data, translation);
+    for (metric, values) in
+        [("transactions", &ran.over_time), ("translation and page tables", &translation)]
+    {
+        for (data, value) in by_data(&data, values) {
+            measured.push(metric, data, value);
+        }
     }
     Ok(measured)
 }
 
-/// What is looked at while data grow.
-#[derive(Debug, Clone, Copy)]
-struct Seen {
-    data_bytes: u64,
-    /// Of the map and of the kernel's page tables.
-    translation_bytes: u64,
-}
-
-/// Has transactions run until the data have so many bytes, and gives what was there at the end of
-/// each interval.
-fn grow(
-    store: &TpccStore<'_>,
-    threads: usize,
-    seconds: f64,
-    end_bytes: u64,
-) -> Result<(Ran, Vec<Seen>), BenchError> {
-    let look = || {
-        let PoolStats { translation_bytes, page_table_bytes, .. } = store.stats().pool;
-        let translation_bytes = translation_bytes + page_table_bytes;
-        Ok(Seen { data_bytes: store.data_bytes()?, translation_bytes })
-    };
-    let enough = |seen: &Seen| seen.data_bytes >= end_bytes;
-    let (ran, samples) = watched::run(store, threads, (seconds, STEP_S), look, enough)?;
-    Ok((ran, samples.into_iter().map(|sample| sample.seen).collect()))
-}
-
 /// A figure by data, the mean of what belongs to each step; ascending.
 fn by_data(data: &[f64], values: &[f64]) -> Vec<(f64, f64)> {
-    let mut steps: Vec<(u32, Vec<f64>)> = Vec::new();
+    let mut steps: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for (data, value) in data.iter().zip(values) {
-        let step = (data / DATA_STEP).round() as u32;
-        match steps.iter_mut().find(|(of, _)| *of == step) {
-            Some((_, all)) => all.push(*value),
-            None => steps.push((step, vec![*value])),
-        }
+        steps.entry((data / DATA_STEP).round() as u32).or_default().push(*value);
     }
-    steps.sort_by_key(|(step, _)| *step);
     let mean = |all: &[f64]| all.iter().sum::<f64>() / all.len() as f64;
     // So that all rounds have the same places.
     let place = |step: u32| (f64::from(step) * DATA_STEP * 100.0).round() / 100.0;
@@ -124,13 +100,13 @@ mod tests {
             let loaded = Loaded::find(setup, 1, Some(ample_log(1.0))).unwrap();
             let budget = loaded.budget(1.0) + growth_bytes(1.0);
             let store = loaded.copy(setup).unwrap().open(setup, budget, false).unwrap();
-            let began = store.data_bytes().unwrap();
-            let (ran, data) = grow(&store, 2, 600.0, began + 1).unwrap();
-            let (last, before) = data.split_last().unwrap();
-            let has_grown = |seen: &Seen| seen.data_bytes > began;
-            assert!(has_grown(last) && !before.iter().any(has_grown), "{data:?}");
-            assert!(last.translation_bytes > 0);
-            assert!(ran.over_time.len() >= data.len() - 1, "{ran:?}");
+            let began = store.stats().pool.file_bytes;
+            let has_grown = |stats: &Stats| stats.pool.file_bytes > began;
+            let (ran, stats) = store.run_watched(2, 600.0, STEP_S, has_grown).unwrap();
+            let (last, before) = stats.split_last().unwrap();
+            assert!(has_grown(last) && !before.iter().any(has_grown));
+            assert!(last.pool.translation_bytes > 0);
+            assert!(ran.over_time.len() >= stats.len() - 1, "{ran:?}");
         });
     }
 }

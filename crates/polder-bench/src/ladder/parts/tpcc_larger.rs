@@ -11,8 +11,9 @@
 //!
 //! The log is as long as by default, and checkpoints come as they do in any store.
 
+use polder::Stats;
+
 use crate::ladder::prelude::*;
-use crate::ladder::watched::{self, Sample};
 
 /// Budget by data.
 const BUDGET: f64 = 0.25;
@@ -33,30 +34,26 @@ const LENGTH: f64 = 5.0;
 const WARM_UP: f64 = 2.0;
 /// Seconds of an interval: short enough for stalls that people notice.
 const STEP_S: f64 = 0.5;
+/// A name, and how many bytes it stands for.
+type Bytes = (&'static str, fn(&Stats) -> u64);
+/// What the device has done since the store was opened, of the data file.
+const IO: [Bytes; 2] = [
+    ("bytes read", |stats| stats.pool.device_read_bytes),
+    ("bytes written", |stats| stats.pool.device_written_bytes),
+];
 
 pub(crate) fn run(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     let loaded = Loaded::find(setup, setup.scale.warehouses, None)?;
     let store = loaded.copy(setup)?.open(setup, loaded.budget(BUDGET), false)?;
-    store.run(MOST, WARM_UP * setup.seconds, STEP_S, None)?;
+    store.run_for(MOST, WARM_UP * setup.seconds, STEP_S, None)?;
     let mut measured = Measured::default();
     for threads in setup.threads_and(&THREADS) {
-        let (before, look) = (io(&store), || Ok(io(&store)));
-        let times = (LENGTH * setup.seconds, STEP_S);
-        let (ran, samples) = watched::run(&store, threads, times, look, |_| false)?;
+        let before = store.stats();
+        let (ran, seen) = store.run_watched(threads, LENGTH * setup.seconds, STEP_S, |_| false)?;
         push(&mut measured, "", threads, &ran);
-        let rates = rates(before, &samples);
-        for (i, metric) in IO.into_iter().enumerate() {
-            if let Some(last) = samples.last() {
-                measured.push(metric, threads as f64, (last.seen[i] - before[i]) / last.at_s);
-            }
-        }
+        push_io(&mut measured, threads, &ran, &before, &seen);
         if threads == MOST {
             ran.push_over_time("transactions over time", &mut measured);
-            for (rates, number) in rates.iter().zip(1..) {
-                for (metric, rate) in IO.into_iter().zip(rates) {
-                    measured.push(format!("{metric} over time"), ran.ended_at(number), *rate);
-                }
-            }
             if let Some((lowest, median)) = ran.lowest_and_median() {
                 measured.push("lowest interval", 0.0, lowest);
                 measured.push("median interval", 0.0, median);
@@ -72,12 +69,11 @@ pub(crate) fn run_mixes(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     let mut store = loaded.copy(setup)?.open(setup, loaded.budget(LITTLE), false)?;
     let mut measured = Measured::default();
     for mix in MIXES {
-        store.mix = mix;
-        store.run(MOST, setup.seconds, setup.seconds, None)?;
+        store.plan.mix = mix;
+        store.run(MOST)?;
         for threads in setup.threads_and(&[MOST]) {
-            let ran = store.run(threads, setup.seconds, setup.seconds, None)?;
+            let ran = store.run(threads)?;
             push(&mut measured, &format!(", {mix}"), threads, &ran);
-            measured.push(format!("pages read, {mix}"), threads as f64, ran.pages_read);
         }
     }
     Ok(measured)
@@ -87,27 +83,24 @@ pub(crate) fn run_mixes(setup: &Setup<'_>) -> Result<Measured, BenchError> {
 pub(super) fn push(measured: &mut Measured, of: &str, threads: usize, ran: &Ran) {
     measured.push(format!("transactions{of}"), threads as f64, ran.per_s);
     measured.push(format!("conflicts{of}"), threads as f64, ran.conflicts);
+    measured.push(format!("pages read{of}"), threads as f64, ran.pages_read);
 }
 
-/// What the device did, or does in a second.
-const IO: [&str; 2] = ["bytes read", "bytes written"];
-
-/// Since the store was opened, of the data file.
-fn io(store: &TpccStore<'_>) -> [f64; 2] {
-    let PoolStats { device_read_bytes, device_written_bytes, .. } = store.stats().pool;
-    [device_read_bytes, device_written_bytes].map(|bytes| bytes as f64)
-}
-
-/// A second, from each sample to the next.
-fn rates(before: [f64; 2], samples: &[Sample<[f64; 2]>]) -> Vec<[f64; 2]> {
-    let mut last = Sample { at_s: 0.0, seen: before };
-    let rate = |now: &Sample<[f64; 2]>| {
-        let seconds = (now.at_s - last.at_s).max(1e-9);
-        let rate = [0, 1].map(|i| (now.seen[i] - last.seen[i]) / seconds);
-        last = *now;
-        rate
-    };
-    samples.iter().map(rate).collect()
+/// Adds what the device did in a second: on the whole, and in each interval by the most threads.
+fn push_io(measured: &mut Measured, threads: usize, ran: &Ran, before: &Stats, seen: &[Stats]) {
+    for (metric, bytes) in IO {
+        let mut last = bytes(before);
+        let rates = seen.iter().map(|stats| {
+            let now = bytes(stats);
+            (now - std::mem::replace(&mut last, now)) as f64 / ran.interval_s
+        });
+        let rates: Vec<f64> = rates.collect();
+        let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
+        measured.push(metric, threads as f64, mean);
+        for (rate, number) in rates.iter().zip(1..).filter(|_| threads == MOST) {
+            measured.push(format!("{metric} over time"), ran.ended_at(number), *rate);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -117,19 +110,17 @@ mod tests {
     use crate::ladder::side;
 
     #[test]
-    fn rates_are_by_the_time_that_was_between_two_looks() {
-        let sample = |at_s, seen| Sample { at_s, seen };
-        let samples = [sample(0.5, [100.0, 20.0]), sample(1.5, [150.0, 20.0])];
-        assert_eq!(rates([100.0, 10.0], &samples), [[0.0, 20.0], [50.0, 0.0]]);
-    }
-
-    #[test]
-    fn data_larger_than_the_budget_are_read_and_written() {
+    fn data_larger_than_the_budget_are_read_and_stalls_are_told() {
         testing::run(|setup| {
             let measured = run(&Setup { threads: &[2], seconds: 0.1, ..*setup }).unwrap();
+            assert!(measured.of("pages read").iter().all(|pages| *pages > 0.0));
             assert!(measured.of("bytes read").iter().all(|rate| *rate > 0.0));
             assert!(measured.of("bytes written").iter().any(|rate| *rate > 0.0));
             assert!(measured.of("bytes read over time").len() > 1);
+            assert!(measured.of("transactions over time").len() > 1);
+            let [lowest, median] =
+                ["lowest interval", "median interval"].map(|metric| measured.of(metric)[0]);
+            assert!(lowest <= median);
         });
     }
 
@@ -139,7 +130,7 @@ mod tests {
         testing::run(|setup| {
             for side in [0, 3].map(|at| side::list("tpcc_holds_larger")[at]) {
                 let dir = setup.dir.join(side.name);
-                let setup = Setup { dir: &dir, seconds: 0.2, ..setup.on(side) };
+                let setup = Setup { side, dir: &dir, seconds: 0.2, ..*setup };
                 let measured = run_mixes(&setup).unwrap();
                 for mix in MIXES {
                     let pages = measured.of(&format!("pages read, {mix}"));

@@ -1,5 +1,4 @@
 use super::super::setup::testing::run;
-use super::super::side;
 use super::*;
 
 fn ran(over_time: &[f64]) -> Ran {
@@ -14,7 +13,7 @@ fn a_ramp_ends_near_what_it_settles_at() {
     assert_eq!(up.lowest_and_median(), Some((0.0, 93.0)));
     assert_eq!(ran(&[]).ramp_up_s(), None);
     let mut measured = Measured::default();
-    up.push_over_time("over time", &mut measured);
+    up.push_over_time("transactions over time", &mut measured);
     let places: Vec<f64> = measured.figures.iter().map(|figure| figure.at).collect();
     assert_eq!(places[..3], [0.1, 0.2, 0.3]);
 }
@@ -40,16 +39,13 @@ fn copies_begin_alike_whatever_a_run_does() {
             store.touch().unwrap();
             let faults = store.store.stats().pool.faults;
             let until = AtomicBool::new(false);
-            let ran = store.run(2, 0.2, 0.05, Some(&until)).unwrap();
+            let ran = store.run_for(2, 0.2, 0.05, Some(&until)).unwrap();
             assert!(orders() > before && ran.per_s > 0.0);
             assert_eq!(ran.over_time.len(), 10);
             assert_eq!(store.store.stats().pool.faults, faults, "not everything was touched");
             store.check_resident().unwrap();
             store.store.checkpoint().unwrap();
             assert!(store.check_resident().is_err());
-            let files = setup.dir.join("store");
-            drop(store);
-            fs::remove_dir_all(files).unwrap();
         }
         assert_eq!(Loaded::find(setup, 7, log_limit).unwrap().warehouses, 1);
     });
@@ -63,9 +59,9 @@ fn a_store_runs_the_mix_that_it_is_told() {
         let mut store = loaded.copy(setup).unwrap().open(setup, budget, false).unwrap();
         let orders = |store: &TpccStore<'_>| store.store.table("orders").unwrap().len();
         for (mix, inserts) in [(0, false), (100, true)] {
-            store.mix = Mix::NewOrders(mix);
+            store.plan.mix = Mix::NewOrders(mix);
             let before = orders(&store);
-            let ran = store.run(2, 0.1, 0.1, None).unwrap();
+            let ran = store.run_for(2, 0.1, 0.1, None).unwrap();
             assert!(ran.per_s > 0.0);
             assert_eq!(orders(&store) > before, inserts);
         }
@@ -79,18 +75,7 @@ fn somebody_can_end_a_run() {
         let files = loaded.copy(setup).unwrap();
         let store = files.open(setup, 0, false).unwrap();
         let until = AtomicBool::new(true);
-        let ran = store.run(2, 600.0, 0.5, Some(&until)).unwrap();
+        let ran = store.run_for(2, 600.0, 0.5, Some(&until)).unwrap();
         assert!(ran.over_time.is_empty(), "{ran:?}");
     });
-}
-
-#[test]
-fn sides_of_stores_have_translations_of_stores() {
-    let resident = ["features", "resident_tpcc", "tpcc_holds"];
-    let larger = ["designs_and_swap", "evicting", "tpcc_holds_larger"];
-    for side in resident.into_iter().chain(larger).flat_map(side::list) {
-        let kind = kind(side.translation).unwrap();
-        assert!(side.name.starts_with(kind.name()), "{side:?}");
-    }
-    assert!(kind(TranslationName::SimdPlain).is_err());
 }

@@ -2,7 +2,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::keys::NAME_BYTES;
+use rand::distr::Alphanumeric;
+
+use super::keys::{DISTRICTS, NAME_BYTES};
 use super::rows::ADDRESS_BYTES;
 use super::scale::Scale;
 use crate::random::{Random, RngExt};
@@ -13,6 +15,11 @@ const C_OF_NAMES_LOADED: u64 = 58;
 const C_OF_NAMES: u64 = 58 + 87;
 const C_OF_CUSTOMERS: u64 = 259;
 const C_OF_ITEMS: u64 = 7911;
+
+/// A district's number.
+pub(crate) fn district(random: &mut Random) -> u8 {
+    within(random, 1, DISTRICTS.into()) as u8
+}
 
 /// A number from `low` to `high`, both included.
 pub(crate) fn within(random: &mut Random, low: u64, high: u64) -> u64 {
@@ -59,27 +66,16 @@ pub(crate) fn last_name_of(random: &mut Random, scale: Scale, c: u16) -> u64 {
 pub(crate) fn name_of(number: u64) -> [u8; NAME_BYTES] {
     const SYLLABLES: [&[u8]; 10] =
         [b"BAR", b"OUGHT", b"ABLE", b"PRI", b"PRES", b"ESE", b"ANTI", b"CALLY", b"ATION", b"EING"];
-    let mut name = [0; NAME_BYTES];
-    let mut len = 0;
-    for digit in [number / 100 % 10, number / 10 % 10, number % 10] {
-        let syllable = SYLLABLES[digit as usize];
-        name[len..len + syllable.len()].copy_from_slice(syllable);
-        len += syllable.len();
-    }
-    name
+    let digits = [number / 100 % 10, number / 10 % 10, number % 10];
+    let name = digits.map(|digit| SYLLABLES[digit as usize]).concat();
+    let mut padded = [0; NAME_BYTES];
+    padded[..name.len()].copy_from_slice(&name);
+    padded
 }
 
 /// Fills all of it with letters and digits.
 pub(crate) fn letters(random: &mut Random, text: &mut [u8]) {
-    // 64 of them, so that six bits choose one.
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789xy";
-    for part in text.chunks_mut(10) {
-        let mut bits: u64 = random.random();
-        for letter in part {
-            *letter = LETTERS[(bits & 63) as usize];
-            bits >>= 6;
-        }
-    }
+    text.fill_with(|| random.sample(Alphanumeric));
 }
 
 /// A text of `low` to `high` letters and digits.

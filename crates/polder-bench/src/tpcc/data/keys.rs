@@ -27,20 +27,16 @@ const TAKEN_BITS: u32 = 45;
 /// The key of an order or of a line of it.
 pub(crate) type OrderKey = [u8; 6];
 
-/// Puts a column behind those that come before it.
-fn then(columns: u64, column: u64, bits: u32) -> u64 {
-    debug_assert!(column < 1 << bits, "{column} does not fit {bits} bits");
-    columns << bits | column
-}
-
-/// The lowest bytes of a number, big-endian.
-fn bytes<const N: usize>(number: u64) -> [u8; N] {
+/// The lowest bytes of a number: warehouse and district, and behind them columns of so many bits.
+#[inline]
+fn key<const N: usize>(w: u16, d: u8, columns: &[(u64, u32)]) -> [u8; N] {
+    let mut number = u64::from(w) << DISTRICT_BITS | u64::from(d);
+    for (column, bits) in columns {
+        debug_assert!(*column < 1 << bits, "{column} does not fit {bits} bits");
+        number = number << bits | column;
+    }
     let all = number.to_be_bytes();
     std::array::from_fn(|at| all[all.len() - N + at])
-}
-
-fn district_number(w: u16, d: u8) -> u64 {
-    then(w.into(), d.into(), DISTRICT_BITS)
 }
 
 pub(crate) fn warehouse(w: u16) -> [u8; 2] {
@@ -48,11 +44,11 @@ pub(crate) fn warehouse(w: u16) -> [u8; 2] {
 }
 
 pub(crate) fn district(w: u16, d: u8) -> [u8; 4] {
-    bytes(district_number(w, d))
+    key(w, d, &[])
 }
 
 pub(crate) fn customer(w: u16, d: u8, c: u16) -> [u8; 4] {
-    bytes(then(district_number(w, d), c.into(), CUSTOMER_BITS))
+    key(w, d, &[(c.into(), CUSTOMER_BITS)])
 }
 
 pub(crate) fn item(i: u32) -> [u8; 4] {
@@ -60,7 +56,7 @@ pub(crate) fn item(i: u32) -> [u8; 4] {
 }
 
 pub(crate) fn stock(w: u16, i: u32) -> [u8; 4] {
-    bytes(then(w.into(), i.into(), ITEM_BITS))
+    (u32::from(w) << ITEM_BITS | i).to_be_bytes()
 }
 
 /// An order, in the tables of orders and of new orders.
@@ -74,8 +70,7 @@ pub(crate) fn orders(w: u16, d: u8) -> Range<OrderKey> {
 }
 
 pub(crate) fn order_line(w: u16, d: u8, o: u32, line: u8) -> OrderKey {
-    let order = then(district_number(w, d), o.into(), ORDER_BITS);
-    bytes(then(order, line.into(), LINE_BITS))
+    key(w, d, &[(o.into(), ORDER_BITS), (line.into(), LINE_BITS)])
 }
 
 /// The keys of all lines of these orders.
@@ -85,27 +80,24 @@ pub(crate) fn order_lines(w: u16, d: u8, orders: Range<u32>) -> Range<OrderKey> 
 
 /// The number of an order in its key.
 pub(crate) fn order_number(key: &[u8]) -> Option<u32> {
-    let last: [u8; 4] = *key.last_chunk()?;
-    Some(u32::from_be_bytes(last) >> LINE_BITS & LAST_ORDER)
+    Some(u32::from_be_bytes(*key.last_chunk()?) >> LINE_BITS & LAST_ORDER)
 }
 
 /// Orders by customer: the key of an index without values.
 pub(crate) fn order_by_customer(w: u16, d: u8, c: u16, o: u32) -> [u8; 7] {
-    let customer = then(district_number(w, d), c.into(), CUSTOMER_BITS);
-    bytes(then(customer, o.into(), ORDER_BITS))
+    key(w, d, &[(c.into(), CUSTOMER_BITS), (o.into(), ORDER_BITS)])
 }
 
 /// The number of an order in the key of that index.
 pub(crate) fn order_of_customer(key: &[u8]) -> Option<u32> {
-    let last: [u8; 4] = *key.last_chunk()?;
-    Some(u32::from_be_bytes(last) & LAST_ORDER)
+    Some(u32::from_be_bytes(*key.last_chunk()?) & LAST_ORDER)
 }
 
 /// A payment has no key in the specification. This one is what the district has taken by then,
 /// which rises with each payment and is expected by it: so it is unique, and payments are
 /// appended.
 pub(crate) fn history(w: u16, d: u8, taken: i64) -> [u8; 8] {
-    bytes(then(district_number(w, d), taken.cast_unsigned(), TAKEN_BITS))
+    key(w, d, &[(taken.cast_unsigned(), TAKEN_BITS)])
 }
 
 /// Customers by last name, then first name: the key of an index without values.
@@ -125,10 +117,10 @@ pub(crate) fn customer_by_name(
 
 /// What the keys of all customers of a last name begin with.
 pub(crate) fn customers_of_name(w: u16, d: u8, last: &[u8; NAME_BYTES]) -> [u8; 3 + NAME_BYTES] {
-    let mut key = [0; 3 + NAME_BYTES];
-    key[..3].copy_from_slice(&bytes::<3>(district_number(w, d)));
-    key[3..].copy_from_slice(last);
-    key
+    let mut prefix = [0; 3 + NAME_BYTES];
+    prefix[..3].copy_from_slice(&key::<3>(w, d, &[]));
+    prefix[3..].copy_from_slice(last);
+    prefix
 }
 
 /// The customer of a key of that index.

@@ -4,11 +4,11 @@
 //! A transaction that changes a row patches the bytes that it read, and decodes nothing else. Money
 //! is in hundredths, rates are in ten-thousandths, times are microseconds since 1970.
 
-use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut};
-
+use polder::Table;
 use zerocopy::little_endian::{I16, I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::error::BenchError;
 
 /// A warehouse.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -114,101 +114,52 @@ pub(crate) const ADDRESS_BYTES: usize = 20 + 20 + 20 + 2 + 9;
 /// `S_DIST_xx`, and what an order line copies of it.
 pub(crate) const DIST_BYTES: usize = 24;
 /// The longest `C_DATA`.
-pub(crate) const CUSTOMER_DATA_BYTES: usize = 500;
+const CUSTOMER_DATA_BYTES: usize = 500;
 
 /// What is at fixed places of a row.
-pub(crate) trait Kind: FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned {}
+pub(crate) trait Kind: FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned {
+    /// The fields of a row, and the text behind them. `None` if the bytes are too short.
+    #[inline]
+    fn of(bytes: &[u8]) -> Option<(&Self, &[u8])> {
+        Self::ref_from_prefix(bytes).ok()
+    }
+
+    /// A row of these fields, with this text behind them.
+    fn with(&self, data: &[u8]) -> Vec<u8> {
+        [self.as_bytes(), data].concat()
+    }
+}
 
 impl<K: FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned> Kind for K {}
 
-/// A row of this kind, in bytes that are at least as long as its fields.
-#[derive(Debug, Clone)]
-pub(crate) struct Row<K, B> {
-    bytes: B,
-    kind: PhantomData<K>,
-}
-
-impl<K: Kind, B: Deref<Target = [u8]>> Row<K, B> {
-    /// None if the bytes are too short to be one.
-    #[inline]
-    pub(crate) fn of(bytes: B) -> Option<Row<K, B>> {
-        (bytes.len() >= size_of::<K>()).then_some(Row { bytes, kind: PhantomData })
-    }
-
-    /// The text behind the fields.
-    pub(crate) fn data(&self) -> &[u8] {
-        &self.bytes[size_of::<K>()..]
+impl Customer {
+    /// Puts a note in front of the `C_DATA` of this row, which is cut at its longest.
+    pub(crate) fn put_note(row: &mut Vec<u8>, note: &str) {
+        let begin = size_of::<Customer>();
+        row.splice(begin..begin, note.bytes());
+        row.truncate(begin + CUSTOMER_DATA_BYTES);
     }
 }
 
-impl<K: Kind, B: Deref<Target = [u8]>> Deref for Row<K, B> {
-    type Target = K;
-
-    #[inline]
-    fn deref(&self) -> &K {
-        let fields = K::ref_from_bytes(&self.bytes[..size_of::<K>()]);
-        fields.unwrap_or_else(|_| unreachable!("any bytes of this length are fields"))
-    }
+/// Looks at the fields of a row, and at the text behind them, if there is a whole row.
+#[inline]
+pub(crate) fn find<K: Kind, R>(
+    table: &Table,
+    key: &[u8],
+    look: impl FnOnce(&K, &[u8]) -> R,
+) -> Result<Option<R>, BenchError> {
+    let look = |bytes: &[u8]| K::of(bytes).map(|(row, data)| look(row, data));
+    Ok(table.get_with(key, look)?.flatten())
 }
 
-impl<K: Kind, B: DerefMut<Target = [u8]>> DerefMut for Row<K, B> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut K {
-        let fields = K::mut_from_bytes(&mut self.bytes[..size_of::<K>()]);
-        fields.unwrap_or_else(|_| unreachable!("any bytes of this length are fields"))
-    }
-}
-
-impl<K: Kind> Row<K, Vec<u8>> {
-    /// A row of zeros, with nothing behind its fields.
-    pub(crate) fn new() -> Row<K, Vec<u8>> {
-        Row { bytes: vec![0; size_of::<K>()], kind: PhantomData }
-    }
-
-    /// Leaves nothing behind the fields.
-    pub(crate) fn clear_data(&mut self) {
-        self.bytes.truncate(size_of::<K>());
-    }
-
-    /// Puts text behind all there is.
-    pub(crate) fn push(&mut self, text: &[u8]) {
-        self.bytes.extend_from_slice(text);
-    }
-
-    /// Puts text in front of that behind the fields, and cuts the whole at this length.
-    pub(crate) fn push_front(&mut self, text: &[u8], most: usize) {
-        let begin = size_of::<K>();
-        self.bytes.splice(begin..begin, text.iter().copied());
-        self.bytes.truncate(begin + most);
-    }
-
-    /// All of it.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// All of it.
-    pub(crate) fn into_bytes(self) -> Vec<u8> {
-        self.bytes
-    }
-
-    /// Makes this row what these bytes are; false if they are too short to be one.
-    #[inline]
-    pub(crate) fn copy_from(&mut self, bytes: &[u8]) -> bool {
-        self.bytes.clear();
-        self.bytes.extend_from_slice(bytes);
-        let fits = bytes.len() >= size_of::<K>();
-        self.bytes.resize(bytes.len().max(size_of::<K>()), 0);
-        fits
-    }
-}
-
-impl Stock {
-    /// `S_DIST_xx` of a district.
-    #[inline]
-    pub(crate) fn dist_of(&self, d: u8) -> [u8; DIST_BYTES] {
-        self.dist[usize::from(d.clamp(1, 10) - 1)]
-    }
+/// The same of a row that must be there.
+#[inline]
+pub(crate) fn look<K: Kind, R>(
+    table: &Table,
+    key: &[u8],
+    look: impl FnOnce(&K) -> R,
+) -> Result<R, BenchError> {
+    find(table, key, |row, _| look(row))?.ok_or_else(|| BenchError::no_row(table, key))
 }
 
 #[cfg(test)]
@@ -227,17 +178,20 @@ mod tests {
 
     #[test]
     fn what_is_set_is_there_and_nothing_else_has_changed() {
-        let mut row = Row::<Stock, _>::new();
-        row.quantity.set(-7);
-        row.remote_cnt.set(3);
-        row.push(b"ORIGINAL");
+        let mut dist = [[b'a'; DIST_BYTES]; 10];
+        dist[9] = [b'z'; DIST_BYTES];
+        let stock = Stock {
+            quantity: (-7).into(),
+            ytd: 0.into(),
+            order_cnt: 0.into(),
+            remote_cnt: 3.into(),
+            dist,
+        };
+        let bytes = stock.with(b"ORIGINAL");
+        let (row, data) = Stock::of(&bytes).unwrap();
         assert_eq!((row.quantity.get(), row.ytd.get()), (-7, 0));
-        assert_eq!((row.remote_cnt.get(), row.data()), (3, &b"ORIGINAL"[..]));
-        let mut dist = [[b'a'; 24]; 10];
-        dist[9] = [b'z'; 24];
-        row.dist = dist;
-        assert_eq!((row.dist_of(1), row.dist_of(10)), ([b'a'; 24], [b'z'; 24]));
-        let bytes = row.into_bytes();
+        assert_eq!((row.remote_cnt.get(), data), (3, &b"ORIGINAL"[..]));
+        assert_eq!((row.dist[0], row.dist[9]), ([b'a'; 24], [b'z'; 24]));
         assert_eq!(bytes.len(), size_of::<Stock>() + 8);
         assert_eq!(bytes[..2], (-7i16).to_le_bytes());
     }
@@ -245,19 +199,16 @@ mod tests {
     #[test]
     fn rows_that_are_too_short_are_refused() {
         let bytes = [0; size_of::<District>()];
-        assert!(Row::<District, _>::of(&bytes[..]).is_some());
-        assert!(Row::<District, _>::of(&bytes[1..]).is_none());
-        let mut row = Row::<District, _>::new();
-        assert!(!row.copy_from(&bytes[1..]));
-        assert_eq!(row.next_o_id.get(), 0);
+        assert!(District::of(&bytes).is_some());
+        assert!(District::of(&bytes[1..]).is_none());
     }
 
     #[test]
     fn data_is_cut_at_its_length() {
-        let mut row = Row::<Customer, _>::new();
-        row.push(&[b'x'; 495]);
-        row.push_front(b"1 2 3 4|", CUSTOMER_DATA_BYTES);
-        assert_eq!(row.data().len(), 500);
-        assert!(row.data().starts_with(b"1 2 3 4|xxx"));
+        let mut row = vec![b'x'; size_of::<Customer>() + 495];
+        Customer::put_note(&mut row, "1 2 3 4|");
+        let (_, data) = Customer::of(&row).unwrap();
+        assert_eq!(data.len(), 500);
+        assert!(data.starts_with(b"1 2 3 4|xxx"));
     }
 }

@@ -2,40 +2,36 @@
 
 use polder::{Store, StoreError, Table};
 
-/// Handles of all of them.
-///
-/// A batch latches leaves in the order in which their tables were made (`BATCH-1` of the tree). So
-/// those whose few leaves everybody changes come last, and are held for the shortest time.
-#[derive(Debug, Clone)]
-pub(crate) struct Tables {
-    pub(crate) item: Table,
-    pub(crate) stock: Table,
-    pub(crate) customer: Table,
-    pub(crate) customer_by_name: Table,
-    pub(crate) order_by_customer: Table,
-    pub(crate) orders: Table,
-    pub(crate) order_line: Table,
-    pub(crate) history: Table,
-    pub(crate) new_order: Table,
-    pub(crate) district: Table,
-    pub(crate) warehouse: Table,
+/// A handle of each of these tables, under its name.
+macro_rules! tables {
+    ($($name:ident),*) => {
+        /// Handles of all of them.
+        #[derive(Debug, Clone)]
+        pub(crate) struct Tables {
+            $(pub(crate) $name: Table,)*
+        }
+
+        impl Tables {
+            /// Opens them, or makes those that are not there.
+            pub(crate) fn open(store: &Store) -> Result<Tables, StoreError> {
+                Ok(Tables { $($name: store.open_table(stringify!($name))?,)* })
+            }
+        }
+    };
 }
 
-impl Tables {
-    /// Opens them, or makes those that are not there.
-    pub(crate) fn open(store: &Store) -> Result<Tables, StoreError> {
-        Ok(Tables {
-            item: store.open_table("item")?,
-            stock: store.open_table("stock")?,
-            customer: store.open_table("customer")?,
-            customer_by_name: store.open_table("customer_by_name")?,
-            order_by_customer: store.open_table("order_by_customer")?,
-            orders: store.open_table("orders")?,
-            order_line: store.open_table("order_line")?,
-            history: store.open_table("history")?,
-            new_order: store.open_table("new_order")?,
-            district: store.open_table("district")?,
-            warehouse: store.open_table("warehouse")?,
-        })
-    }
-}
+// A batch latches leaves in the order in which their tables were made (`BATCH-1` of the tree). So
+// those whose few leaves everybody changes come last, and are held for the shortest time.
+tables!(
+    item,
+    stock,
+    customer,
+    customer_by_name,
+    order_by_customer,
+    orders,
+    order_line,
+    history,
+    new_order,
+    district,
+    warehouse
+);

@@ -5,10 +5,10 @@ use polder::Table;
 use super::*;
 
 /// Changes a row.
-fn patch<K: Kind>(table: &Table, key: &[u8], change: impl FnOnce(&mut Row<K, Vec<u8>>)) {
-    let mut row = Row::<K, _>::of(table.get(key).unwrap().unwrap()).unwrap();
-    change(&mut row);
-    table.put(key, row.bytes()).unwrap();
+fn patch<K: Kind>(table: &Table, key: &[u8], change: impl FnOnce(&mut K)) {
+    let mut row = table.get(key).unwrap().unwrap();
+    change(K::mut_from_prefix(&mut row).unwrap().0);
+    table.put(key, row).unwrap();
 }
 
 /// What is said of a store that is broken in this way.

@@ -35,10 +35,8 @@ fn child_that_runs_until_it_is_killed() {
         tables: &tables,
         scale: Scale::TINY,
         plan: TpccPlan { warehouses: 2, affinity: false, mix: Mix::Standard, check: true },
-        threads: 3,
+        team: Team { threads: 3, counts: false, limit: None, interrupt: &interrupt },
         seed: u64::from(std::process::id()),
-        counters: false,
-        interrupt: &interrupt,
         number: 1,
         // Longer than it has to live.
         seconds: 60.0,

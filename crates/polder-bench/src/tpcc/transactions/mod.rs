@@ -1,11 +1,15 @@
 //! The five transactions, clauses 2.4 to 2.8, and what they have in common.
 
+use std::ops::Range;
+
 use polder::{BatchError, Store, Table, WriteBatch};
+use zerocopy::IntoBytes;
 
 use super::data::input::{self, percent, within};
-use super::data::keys::{self, DISTRICTS, NAME_BYTES};
+use super::data::keys::{self, DISTRICTS};
 use super::data::rows::{
-    Customer, District, History, Kind, Order, OrderLine, Row, Stock, Warehouse,
+    Customer, DIST_BYTES, District, History, Item, Kind, Order, OrderLine, Stock, Warehouse, find,
+    look,
 };
 use super::data::{Scale, Tables};
 use crate::error::BenchError;
@@ -28,17 +32,9 @@ pub(crate) enum Transaction {
     StockLevel,
 }
 
-/// How a transaction ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    Committed,
-    /// It was asked for an item that there is not.
-    RolledBack,
-}
-
-/// What a try of a transaction came to; `None` if a row that it read had been changed by the time
-/// it wrote.
-type Tried = Result<Option<End>, BenchError>;
+/// Whether a try of a transaction has ended it; false if a row that it read had been changed by the
+/// time it wrote.
+type Tried = Result<bool, BenchError>;
 
 /// One thread that does transactions.
 pub(super) struct Client<'a> {
@@ -46,101 +42,19 @@ pub(super) struct Client<'a> {
     tables: &'a Tables,
     scale: Scale,
     warehouses: u16,
-    pub(super) random: Random,
-    changes: Changes,
-    rows: Rows,
-    /// What a range has found, of customers or items.
-    found: Vec<u32>,
-    /// Whether items and stocks are looked up together.
     many: bool,
-    /// Their keys, then.
-    wanted: Vec<[u8; 4]>,
+    pub(super) random: Random,
+    /// What the transaction is going to write, and how many bytes of keys and values.
+    batch: WriteBatch<'static>,
+    batch_bytes: u64,
+    /// The row that was read last to be changed, so that reading allocates nothing.
+    row: Vec<u8>,
+    /// New orders that asked for an item that there is not.
+    pub(super) rolled_back: u64,
     /// Tries that another transaction was faster than.
     pub(super) conflicts: u64,
     /// Bytes of keys and values that were written.
     pub(super) written_bytes: u64,
-}
-
-/// The row of each kind that was read last, so that reading allocates nothing.
-struct Rows {
-    warehouse: Row<Warehouse, Vec<u8>>,
-    district: Row<District, Vec<u8>>,
-    customer: Row<Customer, Vec<u8>>,
-    order: Row<Order, Vec<u8>>,
-    line: Row<OrderLine, Vec<u8>>,
-    stock: Row<Stock, Vec<u8>>,
-    history: Row<History, Vec<u8>>,
-}
-
-/// What a transaction is going to write.
-struct Changes {
-    batch: WriteBatch<'static>,
-    bytes: u64,
-}
-
-impl Changes {
-    fn clear(&mut self) {
-        self.batch.clear();
-        self.bytes = 0;
-    }
-
-    fn insert(&mut self, table: &Table, key: &[u8], value: &[u8]) {
-        self.bytes += (key.len() + value.len()) as u64;
-        self.batch.put(table, key, value);
-    }
-
-    /// Changes a row that was read in this version.
-    fn replace(&mut self, table: &Table, key: &[u8], version: u64, value: &[u8]) {
-        self.batch.expect(table, key, Some(version));
-        self.insert(table, key, value);
-    }
-
-    /// Removes a row that was read in this version.
-    fn remove(&mut self, table: &Table, key: &[u8], version: u64) {
-        self.bytes += key.len() as u64;
-        self.batch.expect(table, key, Some(version));
-        self.batch.delete(table, key);
-    }
-}
-
-/// Which customer a terminal asks for.
-#[derive(Debug, Clone, Copy)]
-enum By {
-    Number(u16),
-    LastName([u8; NAME_BYTES]),
-}
-
-impl By {
-    /// In 60 of 100 cases the last name.
-    fn draw(random: &mut Random, scale: Scale) -> By {
-        match percent(random, 60) {
-            true => By::LastName(input::name_of(input::last_name(random, scale))),
-            false => By::Number(input::customer(random, scale)),
-        }
-    }
-}
-
-fn district(random: &mut Random) -> u8 {
-    within(random, 1, DISTRICTS.into()) as u8
-}
-
-/// Copies a row; gives its version.
-#[inline]
-fn read<K: Kind>(table: &Table, key: &[u8], row: &mut Row<K, Vec<u8>>) -> Result<u64, BenchError> {
-    let copy = |version, bytes: &[u8]| row.copy_from(bytes).then_some(version);
-    let version = table.get_versioned_with(key, copy)?.flatten();
-    version.ok_or_else(|| BenchError::no_row(table, key))
-}
-
-/// Looks at a row that is not going to be changed.
-#[inline]
-fn look<K: Kind, R>(
-    table: &Table,
-    key: &[u8],
-    look: impl FnOnce(&K) -> R,
-) -> Result<R, BenchError> {
-    let found = table.get_with(key, |bytes| Row::of(bytes).map(|row| look(&row)))?.flatten();
-    found.ok_or_else(|| BenchError::no_row(table, key))
 }
 
 impl<'a> Client<'a> {
@@ -149,99 +63,151 @@ impl<'a> Client<'a> {
         tables: &'a Tables,
         scale: Scale,
         warehouses: u16,
-        random: Random,
         many: bool,
+        random: Random,
     ) -> Client<'a> {
         Client {
             store,
             tables,
             scale,
             warehouses,
-            random,
-            changes: Changes { batch: WriteBatch::new(), bytes: 0 },
-            rows: Rows {
-                warehouse: Row::new(),
-                district: Row::new(),
-                customer: Row::new(),
-                order: Row::new(),
-                line: Row::new(),
-                stock: Row::new(),
-                history: Row::new(),
-            },
-            found: Vec::new(),
             many,
-            wanted: Vec::new(),
+            random,
+            batch: WriteBatch::new(),
+            batch_bytes: 0,
+            row: Vec::new(),
+            rolled_back: 0,
             conflicts: 0,
             written_bytes: 0,
         }
     }
 
-    /// Does a transaction of a terminal of this warehouse.
-    pub(super) fn run(&mut self, transaction: Transaction, w: u16) -> Result<End, BenchError> {
-        match transaction {
-            Transaction::NewOrder => {
-                let input = new_order::Input::draw(self, w);
-                self.until_done(|client| client.new_order(&input))
+    /// Does a transaction of a terminal of this warehouse. It is tried until no other transaction
+    /// comes in between, always with the same input, which is drawn again from the same random
+    /// numbers; there is always one transaction that gets through.
+    pub(super) fn run(&mut self, transaction: Transaction, w: u16) -> Result<(), BenchError> {
+        let random = self.random.clone();
+        loop {
+            self.batch.clear();
+            self.batch_bytes = 0;
+            let has_ended = match transaction {
+                Transaction::NewOrder => self.new_order(w),
+                Transaction::Payment => self.payment(w),
+                Transaction::OrderStatus => self.order_status(w),
+                Transaction::Delivery => self.delivery(w),
+                Transaction::StockLevel => self.stock_level(w),
+            }?;
+            if has_ended {
+                return Ok(());
             }
-            Transaction::Payment => {
-                let input = payment::Input::draw(self, w);
-                self.until_done(|client| client.payment(&input))
-            }
-            Transaction::OrderStatus => {
-                let d = district(&mut self.random);
-                let by = By::draw(&mut self.random, self.scale);
-                self.order_status(w, d, by)
-            }
-            Transaction::Delivery => {
-                let carrier = within(&mut self.random, 1, 10) as u8;
-                self.until_done(|client| client.delivery(w, carrier))
-            }
-            Transaction::StockLevel => {
-                let d = district(&mut self.random);
-                let threshold = within(&mut self.random, 10, 20) as i16;
-                self.stock_level(w, d, threshold)
-            }
+            self.conflicts += 1;
+            self.random = random.clone();
         }
     }
 
-    /// Tries until no other transaction comes in between. There is always one that gets through.
-    fn until_done(&mut self, once: impl Fn(&mut Self) -> Tried) -> Result<End, BenchError> {
-        loop {
-            self.changes.clear();
-            if let Some(end) = once(self)? {
-                return Ok(end);
-            }
-            self.conflicts += 1;
+    /// Looks up rows together that are read one by one behind it, so that their pages come into memory at
+    /// once.
+    fn look_ahead<K: AsRef<[u8]>>(
+        &self,
+        table: &Table,
+        keys: impl Iterator<Item = K>,
+    ) -> Result<(), BenchError> {
+        if self.many {
+            table.contains_many(&keys.collect::<Vec<_>>(), |_, _| ())?;
         }
+        Ok(())
+    }
+
+    /// Reads a row that is going to be changed, and its version.
+    #[inline]
+    fn read<K: Kind>(&mut self, table: &Table, key: &[u8]) -> Result<(u64, &mut K), BenchError> {
+        let copy = |version, bytes: &[u8]| {
+            self.row.clear();
+            self.row.extend_from_slice(bytes);
+            version
+        };
+        let version = table.get_versioned_with(key, copy)?;
+        let row = K::mut_from_prefix(&mut self.row).ok();
+        version.zip(row.map(|(fields, _)| fields)).ok_or_else(|| BenchError::no_row(table, key))
+    }
+
+    /// Puts the row that was read last, as it is now, in the place of the one of this version.
+    fn replace(&mut self, table: &Table, key: &[u8], version: u64) {
+        self.batch.expect(table, key, Some(version)).put(table, key, &self.row);
+        self.batch_bytes += (key.len() + self.row.len()) as u64;
+    }
+
+    /// Reads a row and changes it.
+    #[inline]
+    fn change<K: Kind, R>(
+        &mut self,
+        table: &Table,
+        key: &[u8],
+        change: impl FnOnce(&mut K) -> R,
+    ) -> Result<R, BenchError> {
+        let (version, row) = self.read(table, key)?;
+        let result = change(row);
+        self.replace(table, key, version);
+        Ok(result)
+    }
+
+    fn insert(&mut self, table: &Table, key: &[u8], row: &[u8]) {
+        self.batch.put(table, key, row);
+        self.batch_bytes += (key.len() + row.len()) as u64;
     }
 
     /// Writes what was collected, if nothing that it rests on has changed.
     fn commit(&mut self) -> Tried {
-        match self.store.apply_mut(&mut self.changes.batch) {
+        match self.store.apply_mut(&mut self.batch) {
             Ok(()) => {
-                self.written_bytes += self.changes.bytes;
-                Ok(Some(End::Committed))
+                self.written_bytes += self.batch_bytes;
+                Ok(true)
             }
-            Err(BatchError::Unexpected { .. }) => Ok(None),
+            Err(BatchError::Unexpected { .. }) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// The number of a customer: of those with a last name, the middle one by first name, rounded
-    /// up.
-    fn customer(&mut self, w: u16, d: u8, by: By) -> Result<u16, BenchError> {
-        let name = match by {
-            By::Number(c) => return Ok(c),
-            By::LastName(name) => name,
-        };
-        self.found.clear();
-        let prefix = keys::customers_of_name(w, d, &name);
-        let mut customers = self.tables.customer_by_name.prefix(prefix);
-        while let Some((key, _)) = customers.next_entry()? {
-            self.found.extend(keys::customer_of_name(key).map(u32::from));
+    /// Draws a customer of the district: in 60 of 100 cases by last name, which is, of those who
+    /// have it, the middle one by first name, rounded up.
+    fn draw_customer(&mut self, w: u16, d: u8) -> Result<u16, BenchError> {
+        if !percent(&mut self.random, 60) {
+            return Ok(input::customer(&mut self.random, self.scale));
         }
-        let middle = self.found.len().saturating_sub(1) / 2;
-        let found = self.found.get(middle).map(|c| *c as u16);
-        found.ok_or_else(|| BenchError::no_row(&self.tables.customer_by_name, &prefix))
+        let name = input::name_of(input::last_name(&mut self.random, self.scale));
+        let (table, prefix) = (&self.tables.customer_by_name, keys::customers_of_name(w, d, &name));
+        let (mut customers, mut found) = (table.prefix(prefix), Vec::new());
+        while let Some((key, _)) = customers.next_entry()? {
+            found.extend(keys::customer_of_name(key));
+        }
+        let middle = found.len().saturating_sub(1) / 2;
+        found.get(middle).copied().ok_or_else(|| BenchError::no_row(table, &prefix))
+    }
+
+    /// Draws another warehouse, if there is one.
+    fn draw_other_warehouse(&mut self, w: u16) -> u16 {
+        let warehouses = u64::from(self.warehouses);
+        if warehouses < 2 {
+            return w;
+        }
+        let other = within(&mut self.random, 1, warehouses - 1) as u16;
+        if other < w { other } else { other + 1 }
+    }
+
+    /// Looks at all lines of these orders of a district.
+    fn each_line(
+        &self,
+        w: u16,
+        d: u8,
+        orders: Range<u32>,
+        mut look: impl FnMut(&OrderLine),
+    ) -> Result<(), BenchError> {
+        let table = &self.tables.order_line;
+        let mut lines = table.range(keys::order_lines(w, d, orders));
+        while let Some((key, value)) = lines.next_entry()? {
+            let (line, _) = OrderLine::of(value).ok_or_else(|| BenchError::no_row(table, key))?;
+            look(line);
+        }
+        Ok(())
     }
 }

@@ -1,13 +1,15 @@
 //! Order-status, clause 2.6: a customer's newest order, with its lines.
 
+use std::hint::black_box;
+
 use super::*;
 
 impl Client<'_> {
-    pub(super) fn order_status(&mut self, w: u16, d: u8, by: By) -> Result<End, BenchError> {
-        let c = self.customer(w, d, by)?;
-        let tables = self.tables;
+    pub(super) fn order_status(&mut self, w: u16) -> Tried {
+        let (tables, d) = (self.tables, input::district(&mut self.random));
+        let c = self.draw_customer(w, d)?;
         look(&tables.customer, &keys::customer(w, d, c), |row: &Customer| {
-            std::hint::black_box((row.first, row.middle, row.last, row.balance.get()));
+            black_box((row.first, row.middle, row.last, row.balance.get()));
         })?;
         let bounds = [0, keys::LAST_ORDER].map(|o| keys::order_by_customer(w, d, c, o));
         let mut newest = tables.order_by_customer.range(bounds[0]..=bounds[1]);
@@ -15,26 +17,18 @@ impl Client<'_> {
         let o = number.ok_or_else(|| BenchError::no_row(&tables.order_by_customer, &bounds[1]))?;
         let key = keys::order(w, d, o);
         let said = look(&tables.orders, &key, |row: &Order| {
-            std::hint::black_box((row.entry_d.get(), row.carrier_id));
+            black_box((row.entry_d.get(), row.carrier_id));
             row.ol_cnt
         })?;
-        let mut lines = tables.order_line.range(keys::order_lines(w, d, o..o + 1));
         let mut count = 0;
-        while let Some((key, value)) = lines.next_entry()? {
-            let row = Row::<OrderLine, _>::of(value);
-            let row = row.ok_or_else(|| BenchError::no_row(&tables.order_line, key))?;
-            std::hint::black_box((
-                row.i_id.get(),
-                row.supply_w_id.get(),
-                row.quantity,
-                row.amount.get(),
-                row.delivery_d.get(),
-            ));
+        self.each_line(w, d, o..o + 1, |row| {
+            black_box((row.i_id.get(), row.supply_w_id.get(), row.quantity));
+            black_box((row.amount.get(), row.delivery_d.get()));
             count += 1;
+        })?;
+        match count == said {
+            true => Ok(true),
+            false => Err(BenchError::no_row(&tables.order_line, &key)),
         }
-        if count != said {
-            return Err(BenchError::no_row(&tables.order_line, &key));
-        }
-        Ok(End::Committed)
     }
 }

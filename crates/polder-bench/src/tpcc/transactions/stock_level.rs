@@ -6,41 +6,23 @@ use super::*;
 const ORDERS: u32 = 20;
 
 impl Client<'_> {
-    pub(super) fn stock_level(&mut self, w: u16, d: u8, threshold: i16) -> Result<End, BenchError> {
-        let Client { tables, found: items, wanted, many, .. } = self;
-        let next =
-            look(&tables.district, &keys::district(w, d), |row: &District| row.next_o_id.get())?;
-        let orders = next.saturating_sub(ORDERS)..next;
-        let mut lines = tables.order_line.range(keys::order_lines(w, d, orders));
-        items.clear();
-        while let Some((key, value)) = lines.next_entry()? {
-            let row = Row::<OrderLine, _>::of(value);
-            let row = row.ok_or_else(|| BenchError::no_row(&tables.order_line, key))?;
-            items.push(row.i_id.get());
-        }
+    pub(super) fn stock_level(&mut self, w: u16) -> Tried {
+        let (tables, d) = (self.tables, input::district(&mut self.random));
+        let threshold = within(&mut self.random, 10, 20) as i16;
+        let key = keys::district(w, d);
+        let next = look(&tables.district, &key, |row: &District| row.next_o_id.get())?;
+        let mut items = Vec::new();
+        self.each_line(w, d, next.saturating_sub(ORDERS)..next, |row| items.push(row.i_id.get()))?;
         items.sort_unstable();
         items.dedup();
+        self.look_ahead(&tables.stock, items.iter().map(|item| keys::stock(w, *item)))?;
         let mut low = 0;
-        if *many {
-            wanted.clear();
-            wanted.extend(items.iter().map(|item| keys::stock(w, *item)));
-            let mut missing = None;
-            tables.stock.get_many(wanted, |at, bytes| {
-                match bytes.and_then(Row::<Stock, _>::of) {
-                    Some(row) => low += u32::from(row.quantity.get() < threshold),
-                    None => missing = Some(at),
-                }
-            })?;
-            if let Some(at) = missing {
-                return Err(BenchError::no_row(&tables.stock, &wanted[at]));
-            }
-        }
-        for item in items.iter().filter(|_| !*many) {
-            let quantity =
-                look(&tables.stock, &keys::stock(w, *item), |row: &Stock| row.quantity.get())?;
+        for item in items {
+            let key = keys::stock(w, item);
+            let quantity = look(&tables.stock, &key, |row: &Stock| row.quantity.get())?;
             low += u32::from(quantity < threshold);
         }
         std::hint::black_box(low);
-        Ok(End::Committed)
+        Ok(true)
     }
 }
