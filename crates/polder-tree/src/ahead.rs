@@ -34,7 +34,8 @@ impl Ahead {
     }
 
     /// How many pages from the next one on are to have been asked for; none if of those for which that
-    /// is so enough are left.
+    /// is so enough are left: three quarters, since those that have come and are not seen to yet are among
+    /// them, and the device is busy with the others alone.
     pub(crate) fn wanted<T: Translation>(
         &mut self,
         space: &Space<T>,
@@ -42,7 +43,7 @@ impl Ahead {
     ) -> Option<usize> {
         let most = (MOST_BYTES / space.page_size().bytes()).max(FIRST).min(space.most_ahead());
         self.window = self.window.clamp(FIRST.min(most), most);
-        (most > 0 && left <= self.window / 2).then_some(self.window)
+        (most > 0 && left <= self.window - self.window / 4).then_some(self.window)
     }
 
     /// Asks for pages.

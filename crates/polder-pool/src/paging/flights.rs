@@ -132,6 +132,8 @@ pub(crate) struct Flights<'p, T: Translation> {
     queue: Option<Box<dyn RequestQueue + 'p>>,
     /// Each with the hint with which it began.
     open: Vec<Option<(OpenFault<'p, T>, AccessHint)>>,
+    /// Numbers below the length of `open` that are given to no fault.
+    free: Vec<usize>,
     count: usize,
     /// Reads that were pushed since reads were last handed over, and how often it was asked since.
     pushed: usize,
@@ -142,8 +144,9 @@ pub(crate) struct Flights<'p, T: Translation> {
 
 impl<'p, T: Translation> Flights<'p, T> {
     pub(crate) fn new(shared: &'p Shared<T>, most: usize, hint: AccessHint) -> Flights<'p, T> {
-        let (open, done) = (Vec::new(), Vec::new());
-        Flights { shared, most, hint, open, count: 0, queue: None, pushed: 0, asked: 0, done }
+        let (open, free, done) = (Vec::new(), Vec::new(), Vec::new());
+        let (count, queue, pushed, asked) = (0, None, 0, 0);
+        Flights { shared, most, hint, open, free, count, queue, pushed, asked, done }
     }
 
     /// Says whether the pages that are loaded from here on will be wanted again.
@@ -205,7 +208,7 @@ impl<'p, T: Translation> Flights<'p, T> {
         let Ok(request) = open.request() else { return Begun::NotNow };
         let device = &shared.core.data.device;
         let queue = self.queue.get_or_insert_with(|| device.queue());
-        let number = self.open.iter().position(Option::is_none).unwrap_or_else(|| {
+        let number = self.free.pop().unwrap_or_else(|| {
             self.open.push(None);
             self.open.len() - 1
         });
@@ -235,6 +238,7 @@ impl<'p, T: Translation> Flights<'p, T> {
         let (number, read) = self.done.pop()?;
         let number = number as usize;
         let (open, hint) = self.open.get_mut(number).and_then(Option::take)?;
+        self.free.push(number);
         self.count -= 1;
         waits::count_flights(-1);
         let page = open.id();

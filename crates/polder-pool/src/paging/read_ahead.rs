@@ -25,7 +25,7 @@
 
 #![cfg(not(loom))]
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -52,23 +52,31 @@ const STAY: Duration = Duration::from_secs(1);
 
 type Page = (SpaceId, PageNo);
 
-/// Pages that were asked for.
+/// Pages that were asked for, in that order, each once.
 #[derive(Debug, Default)]
-struct Ahead(Mutex<VecDeque<Page>>);
+struct Ahead(Mutex<(VecDeque<Page>, HashSet<Page>)>);
 
 impl Ahead {
-    /// False if there is no room for more, or the page is among them.
-    fn ask(&self, page: Page, most: usize) -> bool {
-        let mut pages = lock(&self.0);
-        let asks = pages.len() < most && !pages.contains(&page);
-        if asks {
-            pages.push_back(page);
+    /// Adds those that are not among them, as many as there is room for; gives how many.
+    fn ask(&self, asked: Vec<Page>, most: usize) -> usize {
+        let (order, pages) = &mut *lock(&self.0);
+        let before = order.len();
+        for page in asked {
+            if order.len() >= most {
+                break;
+            }
+            if pages.insert(page) {
+                order.push_back(page);
+            }
         }
-        asks
+        order.len() - before
     }
 
     fn next(&self) -> Option<Page> {
-        lock(&self.0).pop_front()
+        let (order, pages) = &mut *lock(&self.0);
+        let page = order.pop_front()?;
+        pages.remove(&page);
+        Some(page)
     }
 }
 
@@ -109,7 +117,7 @@ impl Reader {
         if self.most == 0 {
             return 0;
         }
-        let asked = pages.filter(|page| self.ahead.ask((space, *page), self.most)).count();
+        let asked = self.ahead.ask(pages.map(|page| (space, page)).collect(), self.most);
         // Without a thread the scan loads them itself.
         if asked > 0 && self.worker.wake().is_err() {
             return 0;
@@ -190,9 +198,10 @@ mod tests {
     fn pages_are_asked_for_once_and_up_to_a_number() {
         let ahead = Ahead::default();
         let page = |number| (SpaceId::CATALOGUE, PageNo::new(number).unwrap());
-        assert_eq!((0..10).filter(|i| ahead.ask(page(i % 4), 3)).count(), 3);
+        let ask = |pages: &[u64]| ahead.ask(pages.iter().map(|number| page(*number)).collect(), 3);
+        assert_eq!(ask(&[0, 1, 0, 1, 2, 3]), 3);
         assert_eq!(ahead.next(), Some(page(0)));
-        assert!(ahead.ask(page(3), 3) && !ahead.ask(page(4), 3));
+        assert_eq!((ask(&[3]), ask(&[4])), (1, 0));
         let rest: Vec<_> = std::iter::from_fn(|| ahead.next()).collect();
         assert_eq!(rest, [1, 2, 3].map(page));
     }
