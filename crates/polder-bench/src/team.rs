@@ -74,13 +74,14 @@ impl Team<'_> {
         let gate = OnceLock::new();
         let one = |thread: usize, ready: mpsc::Sender<()>| -> Result<Part<R>, BenchError> {
             let prepared = prepare(thread);
+            // Nothing of it is timed. To wait is no work in user mode.
+            let counters = self.counts.then(Counters::start).and_then(Result::ok);
             let _ = ready.send(());
             // The end of all senders tells that no more will be ready.
             drop(ready);
             if !gate.wait() {
                 return Err(BenchError::Interrupted);
             }
-            let counters = self.counts.then(Counters::start).and_then(Result::ok);
             let reading = prepared.and_then(|prepared| work(thread, prepared, &stop));
             let reading = reading.inspect_err(|_| stop.set())?;
             let ended = Instant::now();

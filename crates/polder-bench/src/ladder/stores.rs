@@ -18,6 +18,7 @@ use super::setup::{Setup, made_once};
 use super::side::Side;
 use crate::error::BenchError;
 use crate::interval::median;
+use crate::meter::PATIENCE;
 use crate::team::Team;
 use crate::tpcc::{self, Mix, Run, Tables, TpccPlan, TpccResult};
 
@@ -38,8 +39,6 @@ const FILES: [&str; 2] = ["data", "log"];
 const TOUCHING_THREADS: usize = 4;
 /// Intervals that a measurement over time has at least.
 const LEAST_INTERVALS: f64 = 10.0;
-/// How often the thread that watches a store looks for the end.
-const PATIENCE: Duration = Duration::from_millis(20);
 
 /// A limit of the log by which no checkpoint comes while threads work for so many seconds, those of
 /// all threads together: one begins when half of the log is full.

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
 
 use super::*;
-use crate::engine::{ChangeValue, EngineError, Visit};
+use crate::engine::{ChangeValue, EngineError, ReadMany, Visit, VisitMany};
 use crate::records::Key;
 use crate::sorted::SortedRecords;
 
@@ -32,6 +33,8 @@ enum Lie {
 struct Liar {
     lie: Lie,
     map: Mutex<BTreeMap<Key, Vec<u8>>>,
+    /// Most lookups, writes and scans that were made by one call.
+    most: [AtomicUsize; 3],
 }
 
 impl Liar {
@@ -79,6 +82,29 @@ impl Session for &Liar {
         entries.iter().try_for_each(|(key, value)| self.put(key, value))
     }
 
+    fn get_many(&mut self, keys: &[Key], read: &mut ReadMany<'_>) -> Result<(), EngineError> {
+        self.most[0].fetch_max(keys.len(), Ordering::Relaxed);
+        let mut value = Vec::new();
+        for (i, key) in keys.iter().enumerate() {
+            let is_there = self.get(key, &mut value)?;
+            read(i, is_there.then_some(&value[..]));
+        }
+        Ok(())
+    }
+
+    fn put_many(&mut self, entries: &[(Key, Vec<u8>)]) -> Result<(), EngineError> {
+        self.most[1].fetch_max(entries.len(), Ordering::Relaxed);
+        entries.iter().try_for_each(|(key, value)| self.put(key, value))
+    }
+
+    fn scan_many(&mut self, starts: &[Key], visit: &mut VisitMany<'_>) -> Result<(), EngineError> {
+        self.most[2].fetch_max(starts.len(), Ordering::Relaxed);
+        starts
+            .iter()
+            .enumerate()
+            .try_for_each(|(i, start)| self.scan(start, &mut |key, value| visit(i, key, value)))
+    }
+
     fn modify(&mut self, key: &Key, change: &mut ChangeValue<'_>) -> Result<bool, EngineError> {
         self.fail()?;
         let mut map = self.map.lock().unwrap();
@@ -112,12 +138,20 @@ fn plan(bench: Bench, threads: usize) -> Plan {
     Plan { bench, conditions, seconds: 0.02, ..usual }
 }
 
-/// Does `work` with an engine that lies from the beginning on.
-fn with_liar<T>(lie: Lie, plan: &Plan, interrupt: &Interrupt, work: impl Fn(&Phase<'_>) -> T) -> T {
-    let liar = Liar { lie, map: Mutex::default() };
-    let named = Named::find(&crate::engine::built_in(), "device").unwrap();
+/// Does `work` with an engine of this name that lies from the beginning on. Gives as well how many lookups,
+/// writes and scans it was given by one call at most.
+fn with_liar<T>(
+    name: &str,
+    lie: Lie,
+    plan: &Plan,
+    interrupt: &Interrupt,
+    work: impl Fn(&Phase<'_>) -> T,
+) -> (T, [usize; 3]) {
+    let liar = Liar { lie, map: Mutex::default(), most: Default::default() };
+    let named = Named::find(&crate::engine::built_in(), name).unwrap();
     let seconds = Some(plan.seconds);
-    work(&Phase { named: &named, engine: &liar, plan, interrupt, number: 0, seconds })
+    let done = work(&Phase { named: &named, engine: &liar, plan, interrupt, number: 0, seconds });
+    (done, liar.most.map(AtomicUsize::into_inner))
 }
 
 fn run(bench: Bench, lie: Lie, threads: usize) -> Result<Outcome, BenchError> {
@@ -125,9 +159,15 @@ fn run(bench: Bench, lie: Lie, threads: usize) -> Result<Outcome, BenchError> {
 }
 
 fn run_plan(plan: Plan, lie: Lie) -> Result<Outcome, BenchError> {
+    run_as("device", plan, lie).0
+}
+
+fn run_as(name: &str, plan: Plan, lie: Lie) -> (Result<Outcome, BenchError>, [usize; 3]) {
     let (bench, threads) = (plan.bench, plan.conditions.threads);
-    with_liar(lie, &plan, &Interrupt::silent(), |phase| {
-        let whole = Phase { seconds: None, ..*phase };
+    // Records get in one by one.
+    let one = Named::find(&crate::engine::built_in(), "device").unwrap();
+    with_liar(name, lie, &plan, &Interrupt::silent(), |phase| {
+        let whole = Phase { seconds: None, named: &one, ..*phase };
         assert_eq!(whole.load()?.ops, RECORDS);
         match (bench.mix(), bench.dist()) {
             (Some(mix), Some(dist)) => phase.mixed(mix, dist, &RecordSpace::new(RECORDS, threads)),
@@ -173,6 +213,27 @@ fn every_lie_is_noticed_in_every_workload_that_can_see_it() {
         for lie in lies.into_iter().filter(|&lie| sees(lie)) {
             assert!(run(bench, lie, 2).is_err(), "{bench:?} does not see {lie:?}");
         }
+    }
+}
+
+#[test]
+fn operations_that_go_by_one_call_are_looked_at_as_closely() {
+    const MANY: &str = "polder:array+many:7";
+    let calls = [(Bench::Lookup, [7, 0, 0]), (Bench::YcsbA, [7, 7, 0]), (Bench::YcsbE, [0, 0, 7])];
+    for (bench, expected) in calls {
+        let (outcome, most) = run_as(MANY, plan(bench, 2), Lie::None);
+        assert!(outcome.unwrap().ops > 0, "{bench:?}");
+        assert_eq!(most, expected, "{bench:?}");
+        for lie in [Lie::Forgets, Lie::Garbles, Lie::Shortens, Lie::Fails] {
+            assert!(run_as(MANY, plan(bench, 2), lie).0.is_err(), "{bench:?} does not see {lie:?}");
+        }
+    }
+    for (name, expected) in [("polder:array", 0), (MANY, 7)] {
+        let plan = plan(Bench::Load, 1);
+        let (ops, most) = with_liar(name, Lie::None, &plan, &Interrupt::silent(), |phase| {
+            Phase { seconds: None, ..*phase }.load().unwrap().ops
+        });
+        assert_eq!((ops, most), (RECORDS, [0, expected, 0]), "{name}");
     }
 }
 
@@ -227,6 +288,7 @@ fn a_rate_is_that_of_all_threads_and_of_single_records() {
 fn an_interrupt_ends_a_phase() {
     let interrupt = Interrupt::silent();
     interrupt.set();
-    let loaded = with_liar(Lie::None, &plan(Bench::Load, 2), &interrupt, |phase| phase.load());
+    let plan = plan(Bench::Load, 2);
+    let (loaded, _) = with_liar("device", Lie::None, &plan, &interrupt, |phase| phase.load());
     assert!(matches!(loaded, Err(BenchError::Interrupted)));
 }
