@@ -240,20 +240,10 @@ impl<T: Translation> Pool<T> {
         }
     }
 
-    /// How many chains of the translation's table have how many entries: element `n` is the number
-    /// of chains with `n` entries (predictive-2026, figure 10). `None` if the translation has no
-    /// chains. Looks at every bucket.
-    pub fn chain_lengths(&self) -> Option<Vec<u64>> {
-        self.chain_lengths_of(None)
-    }
-
-    /// The same as [`Pool::chain_lengths`] for the pages that are resident now, if the table had so
-    /// many buckets.
-    pub fn chain_lengths_among(&self, buckets: NonZeroU32) -> Option<Vec<u64>> {
-        self.chain_lengths_of(Some(buckets))
-    }
-
-    fn chain_lengths_of(&self, buckets: Option<NonZeroU32>) -> Option<Vec<u64>> {
+    /// How many chains have how many entries if the pages that are resident now are in a table of so many
+    /// buckets: element `n` is the number of chains with `n` entries (predictive-2026, figure 10). `None`
+    /// if the translation has no chains.
+    pub fn chain_lengths(&self, buckets: NonZeroU32) -> Option<Vec<u64>> {
         let translation: &dyn Any = self.translation();
         macro_rules! first_of {
             ($($chained:ident),*) => {

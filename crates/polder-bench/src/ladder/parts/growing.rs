@@ -49,7 +49,7 @@ fn push_chains<T: Translation>(pool: &Pool<T>, measured: &mut Measured) {
     let pages = pool.stats().resident_pages as f64;
     for fill in FILLS {
         let buckets = NonZeroU32::new((pages / fill) as u32);
-        let Some(counts) = buckets.and_then(|buckets| pool.chain_lengths_among(buckets)) else {
+        let Some(counts) = buckets.and_then(|buckets| pool.chain_lengths(buckets)) else {
             return;
         };
         let chains = counts.iter().skip(1).sum::<u64>().max(1) as f64;

@@ -34,7 +34,7 @@ pub struct Hash {
 impl Hash {
     /// How many chains have how many entries: element `n` is the number of chains with `n` entries.
     /// With `buckets` they are those of a table that had so many. Looks at every bucket.
-    pub fn chain_lengths(&self, buckets: Option<NonZeroU32>) -> Vec<u64> {
+    pub fn chain_lengths(&self, buckets: NonZeroU32) -> Vec<u64> {
         self.table.chain_lengths(buckets)
     }
 }

@@ -152,19 +152,6 @@ impl<'a, L: BucketLatch, F: First> Chains<'a, L, F> {
         None
     }
 
-    /// How many entries a chain has; for statistics, beside whatever others do to it.
-    pub(crate) fn length(&self, bucket: &Bucket<L, F>) -> usize {
-        let mut length = usize::from(bucket.first().is_some_and(|first| !first.page().is_null()));
-        let seen = bucket.latch.begin();
-        let mut next = bucket.next.load(Ordering::Acquire);
-        while next != 0 && bucket.latch.holds(seen) {
-            length += 1;
-            next = self.slots[next as usize].next.load(Ordering::Acquire);
-        }
-        bucket.latch.end(seen);
-        length
-    }
-
     /// F5: an entry for the page, claimed. `None` if it has one.
     pub(crate) fn claim(&self, bucket: usize, page: PageId) -> Option<&'a StateCell> {
         self.add(bucket, page, StateCell::claim)

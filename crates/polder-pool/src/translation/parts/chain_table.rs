@@ -115,24 +115,14 @@ impl<L: BucketLatch, F: First> ChainTable<L, F> {
         }
     }
 
-    /// How many chains have how many entries: element 0 counts the empty ones
-    /// (predictive-2026, figure 10). With `buckets` they are those of a table that had
-    /// so many.
-    pub(crate) fn chain_lengths(&self, buckets: Option<NonZeroU32>) -> Vec<u64> {
-        let chains = self.chains();
-        match buckets {
-            Some(buckets) => histogram(self.lengths_among(buckets)),
-            None => histogram(chains.buckets.iter().map(|bucket| chains.length(bucket))),
-        }
-    }
-
-    /// How long the chain of each bucket would be if there were so many.
-    fn lengths_among(&self, buckets: NonZeroU32) -> Vec<usize> {
+    /// How many chains have how many entries in a table that has so many buckets: element 0 counts the
+    /// empty ones (predictive-2026, figure 10).
+    pub(crate) fn chain_lengths(&self, buckets: NonZeroU32) -> Vec<u64> {
         let mut lengths = vec![0; buckets.get() as usize];
         for page in self.entries().map(Entry::page).filter(|page| !page.is_null()) {
             lengths[PageHash::of(page).below(buckets.get()) as usize] += 1;
         }
-        lengths
+        histogram(lengths)
     }
 
     /// Memory of the buckets, and of the slots in use (the lowest go first).
