@@ -262,3 +262,33 @@ impl<T: Translation> Drop for Flights<'_, T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::spaces::Spaces;
+    use super::*;
+    use crate::Array;
+    use crate::testing::{create, pool};
+
+    #[test]
+    fn numbers_of_faults_that_have_ended_are_given_again() {
+        let (_dir, pool) = pool::<Array>(4 << 20);
+        let space = pool.create_space().unwrap();
+        let pages: Vec<_> = (0..3000).map(|_| create(&space)).collect();
+        pool.flush().unwrap();
+        let (shared, spaces) = (pool.shared(), Spaces::none());
+        let space = spaces.get(shared, space.id()).unwrap();
+        let mut flights = Flights::new(shared, 2, AccessHint::Scan);
+        let mut begun = 0;
+        for page in pages {
+            if let Begun::Open(number) = flights.begin(space, page) {
+                assert!(number < 4, "FLIGHT-3: {number}");
+                begun += 1;
+            }
+            if flights.is_full() {
+                flights.land(true).unwrap().outcome.unwrap();
+            }
+        }
+        assert!(begun > 100, "{begun}");
+    }
+}

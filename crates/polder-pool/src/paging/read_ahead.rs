@@ -201,8 +201,9 @@ mod tests {
         let ask = |pages: &[u64]| ahead.ask(pages.iter().map(|number| page(*number)).collect(), 3);
         assert_eq!(ask(&[0, 1, 0, 1, 2, 3]), 3);
         assert_eq!(ahead.next(), Some(page(0)));
-        assert_eq!((ask(&[3]), ask(&[4])), (1, 0));
+        // One that was taken may be asked for again.
+        assert_eq!((ask(&[0]), ask(&[4])), (1, 0));
         let rest: Vec<_> = std::iter::from_fn(|| ahead.next()).collect();
-        assert_eq!(rest, [1, 2, 3].map(page));
+        assert_eq!(rest, [1, 2, 0].map(page));
     }
 }
