@@ -27,7 +27,7 @@ impl Ahead {
     #[inline]
     pub(crate) fn note(&mut self, was_missing: bool) -> bool {
         match was_missing {
-            true => self.cold = COLD,
+            true => self.cold = self.cold.max(COLD),
             false => self.cold = self.cold.saturating_sub(1),
         }
         self.cold > 0
@@ -48,9 +48,36 @@ impl Ahead {
 
     /// Asks for pages.
     pub(crate) fn ask<T: Translation>(&mut self, space: &Space<T>, pages: &[PageNo]) {
-        if !pages.is_empty() && space.load_ahead(pages.iter().copied()) > 0 {
-            self.cold = COLD;
+        if !pages.is_empty() {
+            self.asked(space.load_ahead(pages.iter().copied()) > 0);
         }
         self.window *= 2;
+    }
+
+    /// If some of what was asked for was missing, the scan goes on asking until it has passed that, however
+    /// many pages it finds in memory by then: if all goes well these are all of them.
+    fn asked(&mut self, some_missing: bool) {
+        if some_missing {
+            self.cold = self.cold.max(self.window as u32);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scan_goes_on_asking_as_long_as_what_it_asked_for_is_ahead() {
+        let mut ahead = Ahead { cold: 0, window: 1000 };
+        assert!(!ahead.note(false));
+        assert!(ahead.note(true));
+        ahead.asked(true);
+        // Each page is there when the scan comes to it; for one of them it has to wait.
+        assert!((0..999).all(|page| ahead.note(page == 500)));
+        // Nothing ahead is missing any more.
+        ahead.asked(false);
+        let more = (0..2000).take_while(|_| ahead.note(false)).count();
+        assert!(more < COLD as usize, "{more}");
     }
 }
