@@ -33,6 +33,8 @@
 
 #![cfg(not(loom))]
 
+use std::collections::VecDeque;
+
 use polder_format::{PageId, PageNo};
 
 use super::open_fault::OpenFault;
@@ -138,15 +140,17 @@ pub(crate) struct Flights<'p, T: Translation> {
     /// Reads that were pushed since reads were last handed over, and how often it was asked since.
     pushed: usize,
     asked: usize,
-    /// Reads that have come back, whose faults are still open.
-    done: Vec<(u64, Request)>,
+    /// Reads that have come back, whose faults are still open, in the order in which these end.
+    done: VecDeque<(u64, Request)>,
+    /// Memory for those that come back.
+    come: Vec<(u64, Request)>,
 }
 
 impl<'p, T: Translation> Flights<'p, T> {
     pub(crate) fn new(shared: &'p Shared<T>, most: usize, hint: AccessHint) -> Flights<'p, T> {
-        let (open, free, done) = (Vec::new(), Vec::new(), Vec::new());
+        let (open, free, done, come) = (Vec::new(), Vec::new(), VecDeque::new(), Vec::new());
         let (count, queue, pushed, asked) = (0, None, 0, 0);
-        Flights { shared, most, hint, open, free, count, queue, pushed, asked, done }
+        Flights { shared, most, hint, open, free, count, queue, pushed, asked, done, come }
     }
 
     /// Says whether the pages that are loaded from here on will be wanted again.
@@ -189,9 +193,9 @@ impl<'p, T: Translation> Flights<'p, T> {
     pub(crate) fn reap(&mut self, wait: bool) {
         let Some(queue) = &mut self.queue else { return };
         (self.pushed, self.asked) = (0, 0);
-        let before = self.done.len();
-        queue.reap(wait, &mut self.done);
-        into_order(&mut self.done[before..]);
+        queue.reap(wait, &mut self.come);
+        into_order(&mut self.come);
+        self.done.extend(self.come.drain(..));
     }
 
     /// Begins to load a page; gives the fault's number.
@@ -235,7 +239,7 @@ impl<'p, T: Translation> Flights<'p, T> {
             }
             self.reap(wait);
         }
-        let (number, read) = self.done.pop()?;
+        let (number, read) = self.done.pop_front()?;
         let number = number as usize;
         let (open, hint) = self.open.get_mut(number).and_then(Option::take)?;
         self.free.push(number);
@@ -247,11 +251,10 @@ impl<'p, T: Translation> Flights<'p, T> {
     }
 }
 
-/// Has what came first taken first, from the end. Pages that were read together end in their order, a few
-/// at a time; the first of these last, as it is the one that a scan waits for: it is woken once for them.
-fn into_order(come: &mut [(u64, Request)]) {
-    come.reverse();
-    come.rchunks_mut(END_TOGETHER).for_each(<[_]>::reverse);
+/// Pages that were read together end in their order, a few at a time; the first of these last, as it is the
+/// one that a scan waits for: it is woken once for them.
+fn into_order<R>(come: &mut [R]) {
+    come.chunks_mut(END_TOGETHER).for_each(<[_]>::reverse);
 }
 
 impl<T: Translation> Drop for Flights<'_, T> {
@@ -290,5 +293,34 @@ mod tests {
             }
         }
         assert!(begun > 100, "{begun}");
+    }
+
+    /// What came back first ends first, also if more has come back meanwhile: a scan waits for it.
+    #[test]
+    fn faults_end_in_the_order_in_which_their_reads_have_come_back() {
+        let (_dir, pool) = pool::<Array>(4 << 20);
+        let space = pool.create_space().unwrap();
+        let pages: Vec<_> = (0..3000).map(|_| create(&space)).collect();
+        pool.flush().unwrap();
+        let (shared, spaces) = (pool.shared(), Spaces::none());
+        let space = spaces.get(shared, space.id()).unwrap();
+        let mut flights = Flights::new(shared, 8, AccessHint::Scan);
+        let mut begun = Vec::new();
+        for page in pages {
+            if let Begun::Open(_) = flights.begin(space, page) {
+                begun.push(page);
+                flights.reap(true);
+            }
+            if begun.len() == 8 {
+                break;
+            }
+        }
+        let ended = std::iter::from_fn(|| flights.land(false));
+        let ended: Vec<_> = ended.map(|landed| landed.outcome.unwrap().0.page()).collect();
+        assert_eq!(ended, begun);
+        let mut come: Vec<_> = (0..END_TOGETHER + 2).collect();
+        into_order(&mut come);
+        assert_eq!((come[0], come[END_TOGETHER - 1]), (END_TOGETHER - 1, 0));
+        assert_eq!(come[END_TOGETHER..], [END_TOGETHER + 1, END_TOGETHER]);
     }
 }
