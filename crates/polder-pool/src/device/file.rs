@@ -7,8 +7,9 @@
 //! us (`threads.rs`), which is found out when the file is opened ([`Device::way`]). Requests that follow
 //! each other in the file are joined into one transfer (`transfer.rs`).
 //!
-//! * `FILE-1` The bytes of a request are named by raw pointer only, and touched only by the
-//!   kernel: other threads may still look at the memory that a read fills.
+//! * `FILE-1` The bytes of a request are named by raw pointer only, and touched only by the kernel, and
+//!   by copies as pages are copied (`staging.rs`): other threads may still look at the memory that a read
+//!   fills.
 //! * `FILE-2` In direct mode every system call stays aligned: after a short transfer it goes on at
 //!   a multiple of [`BLOCK_BYTES`], transferring a part of a block again if need be.
 //! * `FILE-3` A transfer by a ring that did not move all of its bytes is made again by a system call of
@@ -36,6 +37,7 @@ mod file_queue;
 // On other processors the library for rings does not know the kernel's calls.
 #[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), path = "file/no_ring.rs")]
 mod ring;
+mod staging;
 mod threads;
 mod transfer;
 

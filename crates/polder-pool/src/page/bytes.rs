@@ -336,6 +336,19 @@ pub(crate) fn prefetch_line<V>(value: &V) {
     raw::prefetch(std::ptr::from_ref(value).cast());
 }
 
+/// Copies from private memory to a page that others may be looking at.
+///
+/// # Safety
+/// There are `len` bytes on both sides, which do not overlap; only this thread may write those of the page.
+#[cfg(not(loom))]
+pub(crate) unsafe fn copy_to_shared(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let done = raw::move_blocks(from, to, len);
+        copies::copy_in(from.add(done), to.add(done), len - done);
+    }
+}
+
 /// A page that only this thread may write, while others may read it and will fail to validate. It
 /// derefs to a [`PageRef`], for reading.
 ///

@@ -9,6 +9,7 @@ pub(crate) use bytes::{OVERRUN_BYTES, PageBuf, PageMut, PageRef};
 
 #[cfg(not(loom))]
 pub(crate) use {
+    bytes::copy_to_shared,
     kinds::{KindOps, PageKinds},
     link::LinkRef,
 };

@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::ring::Ring;
 use super::threads::Threaded;
-use super::transfer::{Numbered, Transfer, joined};
+use super::transfer::{Numbered, Transfer, is_long_read, joined};
 use crate::device::queue::sort_by_offset;
 use crate::device::{Request, RequestQueue};
 
@@ -63,8 +63,9 @@ impl<'d> FileQueue<'d> {
         FileQueue { engine, pushed: VecDeque::new(), waiting: 0, transfer: Vec::new() }
     }
 
-    /// Starts as many transfers as there is room for. What was pushed first goes first.
-    fn start(&mut self) {
+    /// Starts as many transfers as there is room for. What was pushed first goes first. Long reads are handed
+    /// over one by one: the kernel would join neighbours that it is given together (`READ_MAX`).
+    fn start(&mut self, done: &mut Vec<Numbered>) {
         let pushed = self.pushed.make_contiguous();
         if pushed.len() > self.waiting + 1 {
             sort_by_offset(&mut pushed[self.waiting..], |(_, request)| request.offset);
@@ -72,7 +73,11 @@ impl<'d> FileQueue<'d> {
         while !self.pushed.is_empty() && self.engine.has_room() {
             let count = joined(self.pushed.make_contiguous());
             self.transfer.extend((0..count).filter_map(|_| self.pushed.pop_front()));
+            let is_long = is_long_read(&self.transfer);
             self.engine.start(&mut self.transfer);
+            if is_long {
+                self.engine.enter(false, done);
+            }
         }
         self.waiting = self.pushed.len();
     }
@@ -92,7 +97,7 @@ impl RequestQueue for FileQueue<'_> {
 
     fn reap(&mut self, wait: bool, done: &mut Vec<Numbered>) {
         if !self.pushed.is_empty() {
-            self.start();
+            self.start(done);
         }
         self.engine.enter(wait, done);
     }

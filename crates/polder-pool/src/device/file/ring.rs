@@ -33,7 +33,8 @@ use io_uring::{IoUring, opcode, types};
 use libc::iovec;
 
 use super::calls::Calls;
-use super::transfer::{Numbered, Transfer, pieces_of};
+use super::staging::{self, Part, Staging};
+use super::transfer::{Numbered, READ_MAX, Transfer, pieces_of};
 use crate::device::Direction;
 
 /// Transfers under way at once in one ring.
@@ -49,6 +50,7 @@ pub(super) struct Rings {
     made: Mutex<Made>,
     /// Relaxed: a stale value costs one more attempt.
     refused: AtomicBool,
+    staging: Staging,
 }
 
 #[derive(Default)]
@@ -92,8 +94,12 @@ impl Rings {
         let mut made = self.made();
         let fresh = made.idle.partition_point(|(since, _)| now.duration_since(*since) >= KEEP);
         let closed: Vec<_> = made.idle.drain(..fresh).collect();
+        let are_all_closed = made.idle.is_empty();
         drop(made);
         drop(closed);
+        if are_all_closed {
+            self.staging.release();
+        }
     }
 
     fn take(&self) -> Option<IoUring> {
@@ -160,11 +166,13 @@ fn make() -> io::Result<IoUring> {
 
 /// A transfer that the kernel knows by the number of its slot.
 #[derive(Default)]
-struct Slot {
+struct Slot<'d> {
     /// None: the slot is idle.
     requests: Transfer,
     pieces: Vec<iovec>,
     len: usize,
+    /// Where the kernel reads to, unless that is where the requests say.
+    part: Option<Part<'d>>,
 }
 
 /// A ring that one thread has.
@@ -173,7 +181,7 @@ pub(super) struct Ring<'d> {
     rings: &'d Rings,
     /// None once the kernel has refused it.
     io: Option<IoUring>,
-    slots: Vec<Slot>,
+    slots: Vec<Slot<'d>>,
     idle: Vec<usize>,
     /// Slots that the kernel has not taken, in the order in which it will.
     started: VecDeque<usize>,
@@ -204,6 +212,11 @@ impl Ring<'_> {
         let slot = &mut self.slots[number];
         std::mem::swap(&mut slot.requests, transfer);
         slot.len = pieces_of(&slot.requests, &mut slot.pieces);
+        slot.part = part_for(slot, &self.rings.staging);
+        if let Some(part) = &slot.part {
+            slot.pieces.clear();
+            slot.pieces.push(part.piece(slot.len));
+        }
         // The kernel that knows reads and writes of one piece of memory, 5.6, says so by this.
         let entry = entry(self.calls, slot, io.params().is_feature_rw_cur_pos());
         // SAFETY: the memory is ours until the requests have come back (QUEUE-3), and they stay in
@@ -251,7 +264,9 @@ impl Ring<'_> {
     fn end(&mut self, error: &io::Error, done: &mut Vec<Numbered>) {
         self.rings.note(error);
         while let Some(number) = self.started.pop_front() {
-            self.refused.push_back(std::mem::take(&mut self.slots[number].requests));
+            let slot = &mut self.slots[number];
+            self.refused.push_back(std::mem::take(&mut slot.requests));
+            slot.part = None;
             self.idle.push(number);
         }
         while self.idle.len() < self.slots.len() {
@@ -270,7 +285,11 @@ impl Ring<'_> {
             let number = entry.user_data() as usize;
             let Some(slot) = self.slots.get_mut(number) else { continue };
             self.idle.push(number);
+            let part = slot.part.take();
             if usize::try_from(entry.result()) == Ok(slot.len) {
+                if let Some(part) = part {
+                    part.copy_to(&mut slot.requests);
+                }
                 slot.requests.iter_mut().for_each(|(_, request)| request.outcome = Ok(()));
             } else {
                 self.calls.perform_all(&mut slot.requests); // FILE-3
@@ -293,7 +312,15 @@ impl Drop for Ring<'_> {
     }
 }
 
-fn entry(calls: &Calls, slot: &Slot, knows_single: bool) -> Entry {
+/// Contiguous memory for a transfer, if it reads and that is worth it.
+fn part_for<'d>(slot: &Slot<'_>, staging: &'d Staging) -> Option<Part<'d>> {
+    let reads =
+        matches!(slot.requests.first(), Some((_, first)) if first.direction == Direction::Read);
+    let is_worth_it = reads && slot.pieces.len() >= staging::FROM && slot.len <= READ_MAX;
+    if is_worth_it { staging.take() } else { None }
+}
+
+fn entry(calls: &Calls, slot: &Slot<'_>, knows_single: bool) -> Entry {
     let file = types::Fd(calls.file.as_raw_fd());
     let (direction, offset) = match slot.requests.first() {
         Some((_, first)) => (first.direction, first.offset),

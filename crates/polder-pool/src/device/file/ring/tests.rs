@@ -97,3 +97,39 @@ fn a_ring_that_is_dropped_waits() {
     assert!(died && device.rings.counts().1 == 0);
     assert!(device.rings.are_refused() || memory.0 == [0; 4096]);
 }
+
+/// Neighbours whose memory lies anywhere, more at once than there is contiguous memory for: each request
+/// gets its own block. Behind the end of the file there is none, which is told of those alone that lie there.
+#[test]
+fn neighbours_are_read_to_where_each_goes() {
+    const BLOCKS: usize = 40 * 32;
+    const PRESENT: usize = BLOCKS - 5;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    let content: Vec<u8> = (0..PRESENT * 4096).map(|at| (at / 7 + at / 4096 * 13) as u8).collect();
+    std::fs::write(&path, &content).unwrap();
+    let device = FileDevice::open(&path, OpenKind::Existing).unwrap();
+    let Some(mut ring) = device.rings.ring(&device.calls) else { return };
+    let mut memory: Vec<Block> = (0..BLOCKS).map(|_| Block([1; 4096])).collect();
+    let (mut done, mut staged) = (Vec::new(), 0);
+    // Block by block from the end of the memory on, so that no two are neighbours there as well.
+    let mut reads = memory.iter_mut().rev().enumerate().map(|(i, at)| read(at, i as u64 * 4096));
+    for _ in 0..BLOCKS / 32 {
+        let mut transfer: Transfer = reads.by_ref().take(32).collect();
+        ring.start(&mut transfer);
+        staged = staged.max(ring.slots.iter().filter(|slot| slot.part.is_some()).count());
+        ring.enter(false, &mut done);
+    }
+    while ring.under_way() > 0 {
+        ring.enter(true, &mut done);
+    }
+    drop(ring);
+    assert!(staged > 0);
+    assert_eq!(done.len(), BLOCKS);
+    for (number, request) in done {
+        assert_eq!(request.outcome.is_ok(), (number as usize) < PRESENT, "{number}");
+    }
+    for (block, memory) in content.chunks(4096).zip(memory.iter().rev()) {
+        assert!(memory.0[..] == *block);
+    }
+}
