@@ -57,7 +57,7 @@ const FRAMES: usize = 32;
 const TOGETHER: usize = 16;
 const LEAST_TOGETHER: usize = 4;
 /// Faults that are ended one behind the other before something else is done.
-pub(super) const END_TOGETHER: usize = 32;
+pub(super) const END_TOGETHER: usize = 64;
 /// How often a thread may ask for what has landed until fewer are handed over: others may wait for them.
 const PATIENCE: usize = 16;
 

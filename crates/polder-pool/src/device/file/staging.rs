@@ -9,8 +9,8 @@
 //!
 //! * `STAGE-1` A part belongs to one transfer, until that has come back (`QUEUE-1`).
 //!
-//! There is little of it, for all threads of a file together, beside the budget; who finds none has his
-//! pages read to where they go. It is given back with the rings that nobody has used for a while.
+//! There are 2 MiB of it, for all threads of a file together, beside the budget; a thread that finds none free
+//! has its pages read to where they go. It is given back with the rings that nobody has used for a while.
 
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,9 +21,9 @@ use super::transfer::{Numbered, READ_MAX, piece_of};
 use crate::machine::{HUGE_PAGE_BYTES, Mapping};
 use crate::page::copy_to_shared;
 
-/// Huge pages, at most: as much as a scan has asked for.
+/// Huge pages, at most: one is as much as a device needs to have under way.
 const MOST: usize = 1;
-/// Segments from which on a transfer goes this way.
+/// Pieces of memory from which on a transfer goes this way.
 pub(super) const FROM: usize = 8;
 
 /// What there is for one file.
