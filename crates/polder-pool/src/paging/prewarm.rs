@@ -2,12 +2,12 @@
 //! before they are asked for.
 //!
 //! ```text
-//! A1  some of the pages that are wanted, in the order in which they lie in the file; those that are
+//! Y1  some of the pages that are wanted, in the order in which they lie in the file; those that are
 //!     resident, or whose space is gone, are left out
-//! A2  where each lies; pages of maps are loaded here, while no fault is open         (FLIGHT-1)
-//! A3  for each a frame that is free, and the claim (F3 to F6); the reads by one batch, sorted (F7)
-//! A4  each fault ends (F8 to F10)
-//! A5  a rest, as long as the batch took, if others have read from the device meanwhile; then A1
+//! Y2  where each lies; pages of maps are loaded here, while no fault is open         (FLIGHT-1)
+//! Y3  for each a frame that is free, and the claim (F3 to F6); the reads by one batch, sorted (F7)
+//! Y4  each fault ends (F8 to F10)
+//! Y5  a rest, as long as the batch took, if others have read from the device meanwhile; then Y1
 //! ```
 //!
 //! * `PREWARM-1` No page is evicted for one that nobody has asked for: frames are taken only while
@@ -19,7 +19,7 @@
 //! * `PREWARM-3` Prewarming holds nothing between two batches; it is stopped there.
 //!
 //! PostgreSQL's autoprewarm ends at the last free buffer as well. A thread that wants a page of the
-//! batch waits for it (F1). At A5 others get at least half of the time of the device: what they wait
+//! batch waits for it (F1). At Y5 others get at least half of the time of the device: what they wait
 //! for are mostly pages that are to come, one random read after the other, so that to stand back
 //! altogether would serve nobody.
 
@@ -116,7 +116,7 @@ impl<T: Translation> Shared<T> {
                 continue;
             }
             let (began, others) = (Instant::now(), self.reads_of_others());
-            // A1
+            // Y1
             let batch: Vec<_> = wanted.by_ref().take(most).collect();
             let asked = batch.len() as u64;
             let missing: Vec<_> = batch
@@ -127,13 +127,13 @@ impl<T: Translation> Shared<T> {
                         last = open(page.space());
                     }
                     let space = last.as_ref().filter(|space| !space.is_dropped()).cloned()?;
-                    // A2
+                    // Y2
                     let is_missing = self.is_to_be_loaded(&space, page);
                     done.failed += u64::from(is_missing.as_ref().is_err_and(is_failed_read));
                     is_missing.unwrap_or(false).then_some((space, page, heat))
                 })
                 .collect();
-            // A3 and A4
+            // Y3 and Y4
             let Ok((loaded, failed)) = self.load_batch(&missing) else {
                 break PrewarmEnd::Stopped;
             };
@@ -141,7 +141,7 @@ impl<T: Translation> Shared<T> {
             done.loaded += loaded;
             done.skipped += asked - loaded;
             done.failed += failed;
-            // A5
+            // Y5
             if loaded > 0 && self.reads_of_others() > others {
                 thread::sleep(began.elapsed().min(LONGEST_REST));
             }
@@ -196,7 +196,7 @@ impl<T: Translation> Shared<T> {
         Ok(true)
     }
 
-    /// A3 and A4: gives how many pages were loaded, and how many the device failed to read.
+    /// Y3 and Y4: gives how many pages were loaded, and how many the device failed to read.
     fn load_batch(&self, missing: &[Missing<T>]) -> Result<(u64, u64), PoolError> {
         let (mut open, mut requests) = (Vec::new(), Vec::new());
         for (space, page, heat) in missing {
