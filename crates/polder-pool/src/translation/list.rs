@@ -8,9 +8,8 @@
 /// * `steps`: designs of the papers with a part left out, for comparisons;
 /// * `teaching`: one to learn from, with the feature `teaching`.
 ///
-/// A store's kinds, the names of options and engines, the conformance suite and the crash tests,
-/// and the sides of the benchmarks take from it what they need. Arguments in parentheses are put
-/// before the list.
+/// A store's kinds, the names of options and engines, the conformance suite and the crash tests take
+/// from it what they need. Arguments in parentheses are put before the list.
 ///
 /// The list is the same whatever is built. What stands as `#[cfg(feature = "...")]` is the feature
 /// of the crate `polder` with which a store can have the translation, and has its name; this crate

@@ -1,13 +1,17 @@
 //! Direct translation: the page number says the frame. The yardstick of in-memory speed.
 //!
-//! Nothing is ever evicted; when the budget is used up, an error says so. The frame follows from
-//! the page number by an addition, and the state words lie dense, 8 bytes a frame, so that this is
-//! the least that any translation with a latch a page must do. Frames are addresses in doubling
-//! chunks; only touched ones cost memory, and the pool counts those against the budget. The first
-//! chunks of a space are small and lie on small pages of the kernel beside those of other spaces, so
-//! that many small spaces cost what they use; large chunks are on huge pages, of which the last one
-//! that a space has come to may be touched in part: up to 2 MiB more than is counted, for a space of
-//! at least 16 MiB.
+//! 1. A space has a few chunks of frames that follow each other, each twice as long as the one before it. Its
+//!    directory says where each begins; the page number says which chunk, and the place in it: the frame
+//!    follows by an addition.
+//! 2. The state words lie dense, 8 bytes a frame, in the order of the frames. So this is the least that any
+//!    translation with a latch a page must do.
+//! 3. A page that comes takes its frame from the budget, which counts those in use: frames are addresses, and
+//!    only touched ones cost memory. Nothing is ever evicted; when the budget is used up, an error says so.
+//! 4. The chunks of a space that was dropped are given to the next one that wants chunks of their length.
+//!
+//! The first chunks of a space are small and lie on small pages of the kernel beside those of other spaces, so
+//! that many small spaces cost what they use; large chunks are on huge pages, of which the last one that a
+//! space has come to may be touched in part: up to 2 MiB more than is counted, for a space of at least 16 MiB.
 //!
 //! * `DIRECT-1` A chunk on huge pages begins where one begins, and so does what follows it.
 
