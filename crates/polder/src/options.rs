@@ -164,7 +164,7 @@ impl Options {
     /// 256 MiB.
     ///
     /// Beside it stand the stacks of threads, a few KiB for each open table, the kernel's page
-    /// tables, 2 MiB while pages that lie one behind the other are read, while a batch is applied its
+    /// tables, 2 MiB once pages that lie one behind the other were read, while a batch is applied its
     /// records, of at most a quarter of the budget, and as much while many vectors are loaded into a
     /// collection by runs, with 64 bytes for each of its vectors at most.
     ///

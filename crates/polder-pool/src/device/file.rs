@@ -37,6 +37,7 @@ mod file_queue;
 // On other processors the library for rings does not know the kernel's calls.
 #[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), path = "file/no_ring.rs")]
 mod ring;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod staging;
 mod threads;
 mod transfer;

@@ -105,6 +105,12 @@ impl Mapping {
         }
     }
 
+    /// A child of a fork does not have it: neither does this process copy it then when it writes, nor the
+    /// device miss where it went to.
+    pub(crate) fn keep_from_children(&self) {
+        let _ = self.advise(0, self.len, libc::MADV_DONTFORK);
+    }
+
     /// Asks for small pages: parts of the range will be given back one by one.
     pub(crate) fn prefer_small_pages(&self) {
         let _ = self.advise(0, self.len, libc::MADV_NOHUGEPAGE);

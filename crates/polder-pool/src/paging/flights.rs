@@ -3,8 +3,8 @@
 //! A thread that faults (`fault.rs`) waits for the device, so that a device is at work only as far as
 //! there are threads. Here a thread *begins* a fault (F1 to F6, and hands over F7), goes on with
 //! something else, and *ends* it (F8 to F10) when its read has come back; it may have as many open as a
-//! device wants, and they end in the order in which the device is done. (leanstore-2018, IV-D, has a
-//! table of pages that are being read; here a page's word says so.)
+//! device wants, and they end in the order in which the device is done, but for a few that have come back
+//! together. (leanstore-2018, IV-D, has a table of pages that are being read; here a page's word says so.)
 //!
 //! To others a page that is in flight looks as in any fault: they wait for it, or find it abandoned.
 //! That is sound because of one rule:
@@ -315,6 +315,7 @@ mod tests {
                 break;
             }
         }
+        assert_eq!(begun.len(), 8);
         let ended = std::iter::from_fn(|| flights.land(false));
         let ended: Vec<_> = ended.map(|landed| landed.outcome.unwrap().0.page()).collect();
         assert_eq!(ended, begun);

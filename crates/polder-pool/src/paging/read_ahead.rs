@@ -6,9 +6,10 @@
 //! reader that comes to such a page before it is there waits at F1. It begins what was asked for in that
 //! order, and hands its reads over together, so that pages that lie one behind the other in the file are
 //! one request: most devices read 64 KiB in little more time than one page. To ask never waits, and may
-//! come to nothing; an error is met again by the scan itself. Two scans that ask for the same page have
-//! it read once: it is in the queue, in flight, or resident. Numbers may be out of date: a page that was
-//! freed meanwhile is loaded for nothing, or refused, as by a fault that came too late.
+//! come to nothing; an error is met again by the scan itself. Two scans that ask for the same page have it
+//! read once, as it is in flight or resident when its second turn comes, unless it was evicted again by then.
+//! Numbers may be out of date: a page that was freed meanwhile is loaded for nothing, or refused, as by a
+//! fault that came too late.
 //!
 //! ```text
 //!   asleep --asked--> begins what was asked for --> waits for a read, and ends its fault --+

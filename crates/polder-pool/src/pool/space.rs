@@ -368,11 +368,15 @@ impl<T: Translation> Space<T> {
         self.core().kinds.check(&header, page)
     }
 
-    /// Has pages loaded that a scan will come to soon, if they are not resident, by a thread of the
-    /// pool's. Does not wait; gives how many pages it has asked for. That is at most a small part of
+    /// Has pages loaded that a scan will come to soon, if they are not resident or on their way, by a thread
+    /// of the pool's. Does not wait; gives how many pages it has asked for. That is at most a small part of
     /// the pool, and none where nothing is evicted. Errors are told when the scan comes there.
     pub fn load_ahead(&self, pages: impl Iterator<Item = PageNo>) -> usize {
-        self.reader().load_ahead(self.id(), pages.filter(|page| !self.is_resident(*page)))
+        let (shared, space) = (self.shared(), self.space_core());
+        let is_missing = |page: &PageNo| {
+            shared.state_of(space, *page).is_none_or(|cell| cell.read().is_evicted())
+        };
+        self.reader().load_ahead(self.id(), pages.filter(is_missing))
     }
 
     /// How many pages can be asked for by [`Space::load_ahead`] and not be there yet, by all together.

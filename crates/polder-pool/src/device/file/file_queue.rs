@@ -96,9 +96,11 @@ impl RequestQueue for FileQueue<'_> {
     }
 
     fn reap(&mut self, wait: bool, done: &mut Vec<Numbered>) {
+        let before = done.len();
         if !self.pushed.is_empty() {
             self.start(done);
         }
-        self.engine.enter(wait, done);
+        // Some may have come back while others were handed over.
+        self.engine.enter(wait && done.len() == before, done);
     }
 }

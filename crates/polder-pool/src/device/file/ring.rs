@@ -94,7 +94,7 @@ impl Rings {
         let mut made = self.made();
         let fresh = made.idle.partition_point(|(since, _)| now.duration_since(*since) >= KEEP);
         let closed: Vec<_> = made.idle.drain(..fresh).collect();
-        let are_all_closed = made.idle.is_empty();
+        let are_all_closed = made.idle.is_empty() && made.in_use == 0;
         drop(made);
         drop(closed);
         if are_all_closed {

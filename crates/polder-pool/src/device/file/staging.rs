@@ -10,7 +10,8 @@
 //! * `STAGE-1` A part belongs to one transfer, until that has come back (`QUEUE-1`).
 //!
 //! There are 2 MiB of it, for all threads of a file together, beside the budget; a thread that finds none free
-//! has its pages read to where they go. It is given back with the rings that nobody has used for a while.
+//! has its pages read to where they go, as all have where the kernel gives no huge page. It is given back when
+//! the last ring of the file is closed, as nobody has used it for a while.
 
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -34,6 +35,8 @@ pub(super) struct Staging(Mutex<Parts>);
 struct Parts {
     mapped: Vec<Mapping>,
     free: Vec<At>,
+    /// There is no huge page to be had.
+    is_refused: bool,
 }
 
 /// Where a part begins.
@@ -54,9 +57,11 @@ impl Staging {
     /// A part, if one is free or can be made.
     pub(super) fn take(&self) -> Option<Part<'_>> {
         let mut parts = self.parts();
-        if parts.free.is_empty() && parts.mapped.len() < MOST {
-            let mapped = Mapping::new("reads", HUGE_PAGE_BYTES, HUGE_PAGE_BYTES).ok()?;
-            mapped.prefer_huge_pages();
+        if parts.free.is_empty() && parts.mapped.len() < MOST && !parts.is_refused {
+            let Some(mapped) = huge_page() else {
+                parts.is_refused = true;
+                return None;
+            };
             let offsets = (0..HUGE_PAGE_BYTES).step_by(READ_MAX);
             // SAFETY: the offsets lie in the mapping.
             parts.free.extend(offsets.map(|offset| At(unsafe { mapped.base().add(offset) })));
@@ -70,13 +75,22 @@ impl Staging {
     pub(super) fn release(&self) {
         let mut parts = self.parts();
         if parts.free.len() == parts.mapped.len() * (HUGE_PAGE_BYTES / READ_MAX) {
-            *parts = Parts::default();
+            (parts.mapped, parts.free) = (Vec::new(), Vec::new());
         }
     }
 
     fn parts(&self) -> MutexGuard<'_, Parts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Memory that is really backed by one, if the kernel has one to give.
+fn huge_page() -> Option<Mapping> {
+    let mapped = Mapping::new("reads", HUGE_PAGE_BYTES, HUGE_PAGE_BYTES).ok()?;
+    mapped.prefer_huge_pages();
+    mapped.keep_from_children();
+    mapped.populate(HUGE_PAGE_BYTES).ok()?;
+    (mapped.huge_bytes() == HUGE_PAGE_BYTES as u64).then_some(mapped)
 }
 
 impl Part<'_> {
@@ -115,6 +129,10 @@ mod tests {
 
     #[test]
     fn there_are_only_so_many_parts_and_each_is_taken_once() {
+        if huge_page().is_none() {
+            eprintln!("skipped: the kernel gives no huge page");
+            return;
+        }
         let staging = Staging::default();
         let most = MOST * (HUGE_PAGE_BYTES / READ_MAX);
         let taken: Vec<_> = std::iter::from_fn(|| staging.take()).collect();
