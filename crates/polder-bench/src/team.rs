@@ -29,7 +29,7 @@ pub(crate) struct Outcome {
     pub(crate) counts: Counts,
 }
 
-/// Who works, and for how long.
+/// The threads that work, and for how long.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Team<'a> {
     pub(crate) threads: usize,

@@ -277,7 +277,7 @@ impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
         !self.alone.is_empty() || self.jobs.is_full()
     }
 
-    /// Who takes a place that is free.
+    /// The operation that takes a place that is free.
     #[inline(always)]
     fn next(&mut self) -> Option<Machine<'p, J::Job>> {
         let open = self.way.open();

@@ -122,7 +122,7 @@ struct Stop {
 #[derive(Default)]
 struct State {
     is_stopped: bool,
-    /// Who is being answered.
+    /// The client that is being answered.
     client: Option<Arc<UnixStream>>,
 }
 

@@ -9,7 +9,7 @@ use polder_pool::lock;
 /// Between two looks.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
-/// Who shrinks the store, and when a thread looked last whether that is worth it.
+/// The thread that shrinks the store, and when one looked last whether that is worth it.
 #[derive(Debug, Default)]
 pub(crate) struct Shrinker {
     /// Held by the thread that shrinks. Guards no data.

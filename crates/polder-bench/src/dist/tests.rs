@@ -12,6 +12,40 @@ fn assert_share(found: u64, share: f64, what: &str) {
 }
 
 #[test]
+fn zipfian_ranks_have_their_theoretical_frequencies() {
+    for theta in [0.5, 0.8, 0.99, 1.0, 1.2, 1.6, 2.0] {
+        let count = 1000;
+        let zipf = zipf(count, theta);
+        let mut random = stream(3, 0);
+        let mut found = vec![0u64; count as usize + 1];
+        for _ in 0..DRAWS {
+            found[zipf.sample(&mut random) as usize] += 1;
+        }
+        assert_eq!(found[0], 0);
+        let sum: f64 = (1..=count).map(|k| (k as f64).powf(-theta)).sum();
+        for k in [1, 2, 3, 4, 7, 10, 30, 100, 300, 999, 1000] {
+            let share = (k as f64).powf(-theta) / sum;
+            assert_share(found[k], share, &format!("theta {theta}, rank {k}"));
+        }
+        let half = (1..=500).map(|k| (k as f64).powf(-theta)).sum::<f64>() / sum;
+        assert_share(found[..=500].iter().sum(), half, &format!("theta {theta}, first half"));
+    }
+}
+
+#[test]
+fn uniform_is_even() {
+    let mut chooser = Chooser::new(Dist::Uniform, 0.99, 10);
+    let mut random = stream(7, 0);
+    let mut found = [0u64; 10];
+    for _ in 0..DRAWS {
+        found[chooser.record(&mut random, 10) as usize] += 1;
+    }
+    for count in found {
+        assert_share(count, 0.1, "a record of ten");
+    }
+}
+
+#[test]
 fn a_chooser_that_has_grown_is_the_same_as_a_new_one() {
     let [mut grown, mut new] = [10, 5000].map(|count| Chooser::new(Dist::Latest, 0.99, count));
     let (mut a, mut b) = (stream(1, 0), stream(1, 0));

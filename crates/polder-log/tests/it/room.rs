@@ -1,4 +1,4 @@
-//! Who waits for room in the log gets it, or hears why there is none.
+//! A writer that waits for room in the log gets it, or hears why there is none.
 
 use std::io;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Making room: taking pages out of frames.
 //!
 //! Which pages go is the replacement policy's business (`replacement/`); whether one can go is
-//! found out here, by one function from the top down ([`Sweep::visit`]).
+//! found out here, by one function from the top down ([`Sweep::evict`]).
 //!
 //! ```text
 //! E1  a frame that the replacement policy names, with page P; its word says this frame, latch
@@ -145,13 +145,13 @@ impl<T: Translation> Shared<T> {
         if is_called && let Some(frame) = core.frames.waiters.wait(PROVIDER_TIME, take) {
             return Ok(frame);
         }
-        let mut patience = StallTimer::new(self);
+        let mut stall = StallTimer::new(self);
         loop {
             // Before the sweeps: what the device has ended with is free by then.
             let goes_on = match is_admitted {
-                true => patience.is_left(),
+                true => stall.is_left(),
                 // ADMIT-2
-                false => patience.is_left_to_device(),
+                false => stall.is_left_to_device(),
             };
             for try_ in 0..FOREGROUND_SWEEPS {
                 let freed = self.sweep_any(FOREGROUND_GOAL);

@@ -54,7 +54,7 @@ pub(crate) struct Wish {
 struct State<A> {
     has_ended: bool,
     new: VecDeque<Wish>,
-    /// Who waits for each page that is new or taken.
+    /// The futures that wait for each page that is new or taken.
     pages: HashMap<PageId, Vec<usize>>,
     places: Vec<Place<A>>,
     free: Vec<usize>,

@@ -19,7 +19,7 @@ use crate::support::*;
 #[derive(Debug, Default)]
 struct Watch {
     /// So many log-space reservations more are given; none: as many as are wanted.
-    permits: Mutex<Option<u64>>,
+    grants: Mutex<Option<u64>>,
     /// How many were asked for, and how often a thread could wait before.
     asked: AtomicU64,
     paced: AtomicU64,
@@ -40,7 +40,7 @@ struct Watch {
 impl Journal for Watch {
     fn reserve(&self, _: u64) -> Result<(), SharedError> {
         self.asked.fetch_add(1, Ordering::SeqCst);
-        match &mut *self.permits.lock().unwrap() {
+        match &mut *self.grants.lock().unwrap() {
             Some(0) => return Err(Arc::new(std::io::ErrorKind::StorageFull.into())),
             Some(more) => *more -= 1,
             None => {}
@@ -152,7 +152,7 @@ fn changes_of_maps_are_not_held_up() {
     let space = pool.create_space().unwrap();
     (0..300).for_each(|_| drop(space.create().unwrap()));
     let [asked, paced] = counts();
-    assert!(asked > 1 && paced == 0, "{asked} permits, {paced}");
+    assert!(asked > 1 && paced == 0, "{asked} grants, {paced}");
     drop(space.change(100).unwrap());
     assert_eq!(counts(), [asked + 1, 1]);
 }
@@ -163,16 +163,16 @@ fn a_full_log_loses_no_places() {
     let (watch, pool) = watched();
     drop(pool.create_space().unwrap().create().unwrap());
     // Before the map's first page, and before that page can be logged.
-    for permits in 0..2 {
+    for grants in 0..2 {
         let refused = || {
-            *watch.permits.lock().unwrap() = Some(permits);
+            *watch.grants.lock().unwrap() = Some(grants);
             pool.create_space().unwrap().create().unwrap_err();
             pool.stats().file_bytes
         };
         let once = refused();
-        assert!((0..50).all(|_| refused() == once), "after {permits} permits");
+        assert!((0..50).all(|_| refused() == once), "after {grants} grants");
     }
-    *watch.permits.lock().unwrap() = None;
+    *watch.grants.lock().unwrap() = None;
     drop(pool.create_space().unwrap().create().unwrap());
 }
 

@@ -124,7 +124,7 @@ impl Collection {
             };
             // Where no thread starts, the others do its part, or this one does all.
             let started = (0..threads.max(1)).take_while(start).count();
-            // Who sends hears when nobody takes any more.
+            // A thread that sends hears when no other takes any more.
             drop(taken);
             for row in rows {
                 stopped = !progress(work.done());

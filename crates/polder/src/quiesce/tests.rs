@@ -62,12 +62,12 @@ fn a_thread_that_is_inside_is_not_let_in_again() {
 
 #[test]
 fn a_thread_is_inside_of_a_few_stores_at_most() {
-    let passages: Vec<_> = (0..=MOST_INSIDE).map(|_| Quiesce::new()).collect();
+    let quiesces: Vec<_> = (0..=MOST_INSIDE).map(|_| Quiesce::new()).collect();
     let passes: Vec<_> =
-        passages[..MOST_INSIDE].iter().map(|quiesce| quiesce.enter().unwrap()).collect();
-    assert!(matches!(passages[MOST_INSIDE].enter(), Err(StoreError::Nested)));
+        quiesces[..MOST_INSIDE].iter().map(|quiesce| quiesce.enter().unwrap()).collect();
+    assert!(matches!(quiesces[MOST_INSIDE].enter(), Err(StoreError::Nested)));
     drop(passes);
-    drop(passages[MOST_INSIDE].enter().unwrap());
+    drop(quiesces[MOST_INSIDE].enter().unwrap());
 }
 
 #[test]

@@ -202,7 +202,7 @@ fn what_is_wrong_with_the_list_is_no_error_of_opening() {
     ] {
         fs::write(path.join("resident"), &bad).unwrap();
         let store = Store::open(options(&path)).unwrap();
-        // Who waits for it hears why, unless the background was faster and has given it up.
+        // A caller that waits for it hears why, unless the background was faster and has given it up.
         let error = store.prewarm(&mut |_, _| true).unwrap_err();
         assert!(matches!(error, StoreError::ResidentList { .. }), "{what}: {error}");
         assert!(full_text(&error).contains(why), "{what}: {}", full_text(&error));

@@ -307,7 +307,7 @@ impl<'r> Rows<'r> {
         }
         match self.next_if(|_| true)? {
             None => Ok(()),
-            // Who skips bad rows wants the others: nothing is left out without a word.
+            // A user who skips bad rows wants the others: nothing is left out without a word.
             Some(item) => {
                 Err(self.bad(format!("behind the end of the export: {}", misplaced(&item))))
             }
