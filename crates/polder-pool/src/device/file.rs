@@ -8,7 +8,7 @@
 //! each other in the file are joined into one transfer (`transfer.rs`).
 //!
 //! * `FILE-1` The bytes of a request are named by raw pointer only, and touched only by the kernel, and
-//!   by copies as pages are copied (`staging.rs`): other threads may still look at the memory that a read
+//!   by copies as pages are copied (`ring/staging.rs`): other threads may still look at the memory that a read
 //!   fills.
 //! * `FILE-2` In direct mode every system call stays aligned: after a short transfer it goes on at
 //!   a multiple of [`BLOCK_BYTES`], transferring a part of a block again if need be.
@@ -37,8 +37,6 @@ mod file_queue;
 // On other processors the library for rings does not know the kernel's calls.
 #[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), path = "file/no_ring.rs")]
 mod ring;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod staging;
 mod threads;
 mod transfer;
 

@@ -340,7 +340,7 @@ pub(crate) fn prefetch_line<V>(value: &V) {
 ///
 /// # Safety
 /// There are `len` bytes on both sides, which do not overlap; only this thread may write those of the page.
-#[cfg(all(not(loom), any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(not(loom))]
 pub(crate) unsafe fn copy_to_shared(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller's promise.
     unsafe {

@@ -268,19 +268,28 @@ impl<T: Translation> Drop for Flights<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use polder_format::SpaceId;
+    use tempfile::TempDir;
+
     use super::super::spaces::Spaces;
     use super::*;
-    use crate::Array;
     use crate::testing::{create, pool};
+    use crate::{Array, Pool};
+
+    /// A space most of whose pages are on the device alone.
+    fn larger_than_memory() -> (TempDir, Pool<Array>, SpaceId, Vec<PageNo>) {
+        let (dir, pool) = pool::<Array>(4 << 20);
+        let space = pool.create_space().unwrap();
+        let pages = (0..3000).map(|_| create(&space)).collect();
+        pool.flush().unwrap();
+        (dir, pool, space.id(), pages)
+    }
 
     #[test]
     fn numbers_of_faults_that_have_ended_are_given_again() {
-        let (_dir, pool) = pool::<Array>(4 << 20);
-        let space = pool.create_space().unwrap();
-        let pages: Vec<_> = (0..3000).map(|_| create(&space)).collect();
-        pool.flush().unwrap();
+        let (_dir, pool, id, pages) = larger_than_memory();
         let (shared, spaces) = (pool.shared(), Spaces::none());
-        let space = spaces.get(shared, space.id()).unwrap();
+        let space = spaces.get(shared, id).unwrap();
         let mut flights = Flights::new(shared, 2, AccessHint::Scan);
         let mut begun = 0;
         for page in pages {
@@ -298,12 +307,9 @@ mod tests {
     /// What came back first ends first, also if more has come back meanwhile: a scan waits for it.
     #[test]
     fn faults_end_in_the_order_in_which_their_reads_have_come_back() {
-        let (_dir, pool) = pool::<Array>(4 << 20);
-        let space = pool.create_space().unwrap();
-        let pages: Vec<_> = (0..3000).map(|_| create(&space)).collect();
-        pool.flush().unwrap();
+        let (_dir, pool, id, pages) = larger_than_memory();
         let (shared, spaces) = (pool.shared(), Spaces::none());
-        let space = spaces.get(shared, space.id()).unwrap();
+        let space = spaces.get(shared, id).unwrap();
         let mut flights = Flights::new(shared, 8, AccessHint::Scan);
         let mut begun = Vec::new();
         for page in pages {

@@ -32,10 +32,12 @@ use io_uring::squeue::Entry;
 use io_uring::{IoUring, opcode, types};
 use libc::iovec;
 
+use self::staging::{Part, Staging};
 use super::calls::Calls;
-use super::staging::{self, Part, Staging};
-use super::transfer::{Numbered, READ_MAX, Transfer, pieces_of};
+use super::transfer::{Numbered, READ_MAX, Transfer, is_read, pieces_of};
 use crate::device::Direction;
+
+mod staging;
 
 /// Transfers under way at once in one ring.
 pub(super) const DEPTH: usize = 64;
@@ -212,7 +214,9 @@ impl Ring<'_> {
         let slot = &mut self.slots[number];
         std::mem::swap(&mut slot.requests, transfer);
         slot.len = pieces_of(&slot.requests, &mut slot.pieces);
-        slot.part = part_for(slot, &self.rings.staging);
+        if is_read(&slot.requests) && slot.pieces.len() >= staging::FROM && slot.len <= READ_MAX {
+            slot.part = self.rings.staging.take();
+        }
         if let Some(part) = &slot.part {
             slot.pieces.clear();
             slot.pieces.push(part.piece(slot.len));
@@ -310,14 +314,6 @@ impl Drop for Ring<'_> {
             self.rings.give_back(Some(io));
         }
     }
-}
-
-/// Contiguous memory for a transfer, if it reads and that is worth it.
-fn part_for<'d>(slot: &Slot<'_>, staging: &'d Staging) -> Option<Part<'d>> {
-    let reads =
-        matches!(slot.requests.first(), Some((_, first)) if first.direction == Direction::Read);
-    let is_worth_it = reads && slot.pieces.len() >= staging::FROM && slot.len <= READ_MAX;
-    if is_worth_it { staging.take() } else { None }
 }
 
 fn entry(calls: &Calls, slot: &Slot<'_>, knows_single: bool) -> Entry {

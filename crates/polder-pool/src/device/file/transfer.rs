@@ -49,10 +49,15 @@ pub(super) fn joined(requests: &[Numbered]) -> usize {
     joined
 }
 
+/// Whether a transfer reads.
+pub(super) fn is_read(requests: &[Numbered]) -> bool {
+    matches!(requests.first(), Some((_, first)) if first.direction == Direction::Read)
+}
+
 /// Whether so much is read together that it goes as a request of its own.
 pub(super) fn is_long_read(requests: &[Numbered]) -> bool {
-    let reads = matches!(requests.first(), Some((_, first)) if first.direction == Direction::Read);
-    reads && requests.iter().map(|(_, request)| request.buffer.len()).sum::<usize>() >= READ_MAX
+    is_read(requests)
+        && requests.iter().map(|(_, request)| request.buffer.len()).sum::<usize>() >= READ_MAX
 }
 
 /// The memory of requests that go together, adjacent memory as one piece; gives how many bytes it has.

@@ -58,9 +58,8 @@ impl<S: Steps> Predicting<S> {
         }
     }
 
-    /// How many chains have how many entries: element `n` is the number of chains with `n` entries
-    /// (figure 10). With `buckets` they are those of a table that had so many. Looks at every
-    /// bucket.
+    /// How many chains of a table with so many buckets would have how many entries: element `n` is the number
+    /// of chains with `n` entries (figure 10).
     pub fn chain_lengths(&self, buckets: NonZeroU32) -> Vec<u64> {
         self.table.chain_lengths(buckets)
     }

@@ -129,7 +129,17 @@ fn neighbours_are_read_to_where_each_goes() {
     while ring.under_way() > 0 {
         ring.enter(true, &mut done);
     }
+    // It goes when nobody has used a ring of the file for a while.
+    let long_ago = Instant::now().checked_sub(2 * KEEP).expect("the machine has run for so long");
+    let other = device.rings.ring(&device.calls);
     drop(ring);
+    device.rings.made().idle.iter_mut().for_each(|(since, _)| *since = long_ago);
+    device.rings.close_idle();
+    assert_eq!(device.rings.staging.is_mapped(), expected > 0, "a ring is in use");
+    drop(other);
+    device.rings.made().idle.iter_mut().for_each(|(since, _)| *since = long_ago);
+    device.rings.close_idle();
+    assert!(!device.rings.staging.is_mapped());
     assert_eq!(staged, expected, "where the kernel gives a huge page");
     assert_eq!(done.len(), BLOCKS);
     for (number, request) in done {

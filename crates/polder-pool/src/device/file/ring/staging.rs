@@ -4,8 +4,8 @@
 //! Many devices of virtual machines have one place in their queue for each segment (virtio, if it has no
 //! indirect descriptors: 256 for all requests together). A few such requests fill it, and the kernel joins
 //! those that wait to long ones, at which the device works one by one. Memory that a huge page backs is
-//! one segment. The pages are copied from there when they have come, which costs the processor about what
-//! the kernel needs for as many segments ([figures](../../../../../docs/results.md#reads-of-neighbours)).
+//! one segment. The pages are copied from there when they have come; the kernel has less to do for them
+//! ([figures](../../../../../../docs/results.md#reads-of-neighbours)).
 //!
 //! * `STAGE-1` A part belongs to one transfer, until that has come back (`QUEUE-1`).
 //!
@@ -18,14 +18,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libc::iovec;
 
-use super::transfer::{Numbered, READ_MAX, piece_of};
+use super::super::transfer::{Numbered, READ_MAX, piece_of};
 use crate::machine::{HUGE_PAGE_BYTES, Mapping};
-use crate::page::copy_to_shared;
+use crate::page::bytes::copy_to_shared;
 
-/// Huge pages, at most: one is as much as a device needs to have under way.
-const MOST: usize = 1;
 /// Pieces of memory from which on a transfer goes this way.
 pub(super) const FROM: usize = 8;
+
+/// So many there are.
+const PARTS: usize = HUGE_PAGE_BYTES / READ_MAX;
 
 /// What there is for one file.
 #[derive(Debug, Default)]
@@ -33,7 +34,8 @@ pub(super) struct Staging(Mutex<Parts>);
 
 #[derive(Debug, Default)]
 struct Parts {
-    mapped: Vec<Mapping>,
+    /// A huge page: as much as a device needs to have under way.
+    mapped: Option<Mapping>,
     free: Vec<At>,
     /// There is no huge page to be had.
     is_refused: bool,
@@ -57,7 +59,7 @@ impl Staging {
     /// A part, if one is free or can be made.
     pub(super) fn take(&self) -> Option<Part<'_>> {
         let mut parts = self.parts();
-        if parts.free.is_empty() && parts.mapped.len() < MOST && !parts.is_refused {
+        if parts.mapped.is_none() && !parts.is_refused {
             let Some(mapped) = huge_page() else {
                 parts.is_refused = true;
                 return None;
@@ -65,7 +67,7 @@ impl Staging {
             let offsets = (0..HUGE_PAGE_BYTES).step_by(READ_MAX);
             // SAFETY: the offsets lie in the mapping.
             parts.free.extend(offsets.map(|offset| At(unsafe { mapped.base().add(offset) })));
-            parts.mapped.push(mapped);
+            parts.mapped = Some(mapped);
         }
         let At(at) = parts.free.pop()?;
         Some(Part { staging: self, at })
@@ -74,9 +76,15 @@ impl Staging {
     /// Gives the memory back, if none of it is in use.
     pub(super) fn release(&self) {
         let mut parts = self.parts();
-        if parts.free.len() == parts.mapped.len() * (HUGE_PAGE_BYTES / READ_MAX) {
-            (parts.mapped, parts.free) = (Vec::new(), Vec::new());
+        if parts.free.len() == PARTS {
+            parts.free.clear();
+            parts.mapped = None;
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_mapped(&self) -> bool {
+        self.parts().mapped.is_some()
     }
 
     fn parts(&self) -> MutexGuard<'_, Parts> {
@@ -134,17 +142,16 @@ mod tests {
             return;
         }
         let staging = Staging::default();
-        let most = MOST * (HUGE_PAGE_BYTES / READ_MAX);
         let taken: Vec<_> = std::iter::from_fn(|| staging.take()).collect();
-        assert_eq!(taken.len(), most);
+        assert_eq!(taken.len(), PARTS);
         let mut places: Vec<_> = taken.iter().map(|part| part.at.as_ptr() as usize).collect();
         places.sort_unstable();
         assert!(places.windows(2).all(|two| two[1] - two[0] >= READ_MAX), "STAGE-1");
         staging.release();
-        assert_eq!(staging.parts().mapped.len(), MOST, "what is in use stays");
+        assert!(staging.is_mapped(), "what is in use stays");
         drop(taken);
         assert!(staging.take().is_some());
         staging.release();
-        assert_eq!(staging.parts().mapped.len(), 0);
+        assert!(!staging.is_mapped());
     }
 }
