@@ -3,8 +3,6 @@
 
 #![cfg(not(loom))]
 
-use polder_format::PageId;
-
 use crate::latch::{Optimistic, Restart};
 use crate::operation::attempt::{Attempt, Step};
 use crate::page::LinkRef;
@@ -55,7 +53,7 @@ impl<'p, T: Translation> View<'p, T> {
                 core.counters.add(Counter::PagesByTable, 1);
             }
             if !T::SWIZZLES && found.misplaced {
-                self.maybe_promote(PageId::from_link(link.load()));
+                self.maybe_promote(T::target(link, self.space.id));
             }
             return Ok(page);
         }

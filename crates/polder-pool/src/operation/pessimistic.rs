@@ -13,7 +13,7 @@ use crate::replacement::AccessHint;
 use crate::shared::View;
 use crate::sync::aside;
 use crate::thread::Counter;
-use crate::translation::{Translation, swizzle};
+use crate::translation::Translation;
 
 impl<'p, T: Translation> View<'p, T> {
     /// The page is not where `resolve` looks first, or is not resident, or held, or the attempt
@@ -27,10 +27,7 @@ impl<'p, T: Translation> View<'p, T> {
     ) -> Result<Resolved<'p>, Restart> {
         let (link, parent) = (step.link(), step.parent);
         let core = &self.shared.core;
-        let target = match T::SWIZZLES {
-            true => swizzle::target(link, self.space.id),
-            false => PageId::from_link(link.load()),
-        };
+        let target = T::target(link, self.space.id);
         let found = self.resolve(link).filter(|found| !found.word.is_evicted()).or_else(|| {
             let translation = &self.shared.translation;
             translation.resolve_elsewhere(&core.frames.memory, &self.space.directory, target.page())

@@ -14,12 +14,10 @@
 
 #![cfg(not(loom))]
 
-use polder_format::PageId;
-
 use crate::page::LinkRef;
 use crate::replacement::AccessHint;
 use crate::shared::View;
-use crate::translation::{Translation, swizzle};
+use crate::translation::Translation;
 
 impl<'p, T: Translation> View<'p, T> {
     /// As [`Space::prefetch_group`](crate::Space::prefetch_group).
@@ -36,10 +34,7 @@ impl<'p, T: Translation> View<'p, T> {
             match found {
                 Some(found) if found.word.is_readable() => found.page.prefetch(*offset),
                 Some(_) => {}
-                None => missing.push(match T::SWIZZLES {
-                    true => swizzle::target(*link, space.id),
-                    false => PageId::from_link(link.load()),
-                }),
+                None => missing.push(T::target(*link, space.id)),
             }
         }
         if missing.is_empty() || !T::EVICTS && space.is_dropped() {

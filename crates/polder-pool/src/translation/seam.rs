@@ -201,6 +201,12 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
         link: LinkRef<'_>,
     ) -> Option<Resolved<'p>>;
 
+    /// The page that a link in this space leads to, wherever that page is.
+    #[inline(always)]
+    fn target(link: LinkRef<'_>, _space: SpaceId) -> PageId {
+        PageId::from_link(link.load())
+    }
+
     /// Asks the processor for what `resolve` will read first of this link's page: its word, or what
     /// leads to that. For a caller that resolves the link a little later. It reads nothing that could
     /// make it wait. Gives where the page lies if it lies where it is expected before anything is read;

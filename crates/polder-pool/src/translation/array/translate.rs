@@ -2,7 +2,7 @@
 
 #![cfg(not(loom))]
 
-use polder_format::{PageNo, SpaceId};
+use polder_format::{PageId, PageNo, SpaceId};
 
 use super::chunk::ArrayDirectory;
 use super::words::ArrayWords;
@@ -66,6 +66,11 @@ impl<G: Predict> Translation for Arrays<G> {
             None => (word.frame(), Self::SWIZZLES && link.is_in_page()),
         };
         Some(Resolved { cell, word, frame, page: frames.page(frame), misplaced })
+    }
+
+    #[inline(always)]
+    fn target(link: LinkRef<'_>, space: SpaceId) -> PageId {
+        G::target(link, space)
     }
 
     #[inline(always)]

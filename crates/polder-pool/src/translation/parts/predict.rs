@@ -34,6 +34,12 @@ pub trait Predict: Debug + Sized + Send + Sync + 'static {
     /// A prediction for a pool of so many frames.
     fn new(config: TranslationConfig) -> Self;
 
+    /// [`Translation::target`].
+    #[inline(always)]
+    fn target(link: LinkRef<'_>, _space: SpaceId) -> PageId {
+        PageId::from_link(link.load())
+    }
+
     /// The page that a link in this space leads to, and where it may be: a frame that there is.
     fn predict(&self, link: LinkRef<'_>, space: SpaceId) -> (PageId, Option<FrameId>);
 

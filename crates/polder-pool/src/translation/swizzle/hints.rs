@@ -33,6 +33,10 @@ impl Predict for Hints {
         Hints { frames: config.frames }
     }
 
+    fn target(link: LinkRef<'_>, space: SpaceId) -> PageId {
+        target(link, space)
+    }
+
     #[inline(always)]
     fn predict(&self, link: LinkRef<'_>, space: SpaceId) -> (PageId, Option<FrameId>) {
         Swip::new(link.load()).page_and_frame(space, self.frames)

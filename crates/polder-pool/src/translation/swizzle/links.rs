@@ -8,7 +8,7 @@ use super::swip::Swip;
 use crate::page::{LinkRef, PageKinds, PageRef};
 
 /// The page that a link leads to, if it stands in this space.
-pub(crate) fn target(link: LinkRef<'_>, space: SpaceId) -> PageId {
+pub(super) fn target(link: LinkRef<'_>, space: SpaceId) -> PageId {
     Swip::new(link.load()).page(space)
 }
 

@@ -58,6 +58,4 @@ mod translate;
 mod unswizzling;
 
 #[cfg(not(loom))]
-pub(crate) use links::target;
-#[cfg(not(loom))]
 pub use {hints::ArraySwizzled, swip::Swip, swizzle::Swizzle};

@@ -2,9 +2,9 @@
 
 #![cfg(not(loom))]
 
-use polder_format::{PageNo, SpaceId};
+use polder_format::{PageId, PageNo, SpaceId};
 
-use super::links::unswizzle_copy;
+use super::links::{target, unswizzle_copy};
 use super::owner::{Owner, OwnerCell};
 use super::owners::{Owners, RootSwip, SwizzleDirectory};
 use super::swip::Swip;
@@ -40,6 +40,10 @@ impl Translation for Swizzle {
 
     fn words(&self) -> &Self::Words {
         &self.words
+    }
+
+    fn target(link: LinkRef<'_>, space: SpaceId) -> PageId {
+        target(link, space)
     }
 
     #[inline(always)]
