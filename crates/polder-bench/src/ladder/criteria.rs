@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::measured::TOUCHED;
 use super::results::Results;
+use super::side;
 use crate::interval::{CONFIDENCE, Median};
 use crate::size::show_bytes;
 
@@ -85,7 +86,7 @@ struct Criterion {
     by: Option<Source>,
     side: String,
     #[serde(default)]
-    or: Vec<String>,
+    or: side::List,
     others: Vec<String>,
     bound: Bound,
 }
@@ -93,10 +94,10 @@ struct Criterion {
 /// Those of which runs tell.
 static CRITERIA: LazyLock<Vec<Criterion>> = LazyLock::new(|| {
     #[derive(Deserialize)]
-    struct List {
+    struct All {
         criterion: Vec<Criterion>,
     }
-    let read = toml::from_str::<List>(include_str!("criteria.toml"));
+    let read = toml::from_str::<All>(include_str!("criteria.toml"));
     read.expect("a test reads each criterion of the file").criterion
 });
 
@@ -197,9 +198,10 @@ impl Criterion {
 
     /// One of each round in which all sides were measured.
     fn ratios(&self, results: &Results) -> Vec<f64> {
-        let own = [&self.side].into_iter().chain(&self.or);
-        let own = self.of.rounds(results, own);
-        let others = self.by.as_ref().unwrap_or(&self.of).rounds(results, &self.others);
+        let or = self.or.iter().map(|side| side.name);
+        let own = self.of.rounds(results, [&*self.side].into_iter().chain(or));
+        let by = self.by.as_ref().unwrap_or(&self.of);
+        let others = by.rounds(results, self.others.iter().map(String::as_str));
         let ratio = |(round, own): (&u64, &f64)| Some(own / others.get(round)?);
         own.iter().filter_map(ratio).collect()
     }
@@ -210,9 +212,9 @@ impl Source {
     fn rounds<'s>(
         &self,
         results: &Results,
-        sides: impl IntoIterator<Item = &'s String>,
+        sides: impl IntoIterator<Item = &'s str>,
     ) -> BTreeMap<u64, f64> {
-        let of_side = |side: &String| -> BTreeMap<u64, f64> {
+        let of_side = |side: &str| -> BTreeMap<u64, f64> {
             let figures = results.figures(&self.part, &self.metric, side);
             let here = figures.iter().filter(|figure| figure.at == self.at);
             here.map(|figure| (figure.round, figure.value)).collect()

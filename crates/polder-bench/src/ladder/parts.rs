@@ -43,65 +43,70 @@ pub(crate) struct Part {
     runs: &'static [(Option<&'static str>, Run)],
 }
 
-/// A part on stores; or one on pools, for the translations of its sides and no others: each takes
-/// its time to compile.
+/// A part on stores; or one on pools, for the translations of its sides and no others, since each takes
+/// its time to compile: sections of the pool's list (`list.rs` there), and some by name.
 macro_rules! part {
     ($name:literal, $sides:literal, $module:ident::$run:ident) => {
         Part { name: $name, sides: $sides, runs: &[(None, $module::$run)] }
     };
-    ($name:literal, $sides:literal, $module:ident::$run:ident, [$($translation:ident)*]) => {
+    ($name:literal, $sides:literal, $module:ident::$run:ident, $which:ident [$($more:ident)*]) => {
         Part {
             name: $name,
             sides: $sides,
-            runs: &[$((
-                Some(polder_pool::$translation::NAME),
-                $module::$run::<polder_pool::$translation>,
-            )),*],
+            runs: polder_pool::translations!(runs($which $module $run [$($more)*])),
         }
+    };
+}
+
+/// What a part does for each translation of some sections.
+macro_rules! runs {
+    (
+        $which:ident $module:ident $run:ident [$($more:ident)*]
+        evicting { $($(#[$e:meta])* $evicting:ident as $em:ident,)* }
+        resident { $($(#[$r:meta])* $resident:ident as $rm:ident,)* }
+        steps { $($(#[$s:meta])* $step:ident as $sm:ident,)* }
+        $($rest:tt)*
+    ) => {
+        runs!(@ $which $module $run [$($more)*] [$($evicting)*] [$($resident)*] [$($step)*])
+    };
+    (@ evicting $m:ident $r:ident [$($t:ident)*] [$($e:ident)*] $resident:tt $steps:tt) => {
+        runs!(= $m $r $($e)* $($t)*)
+    };
+    (@ peers $m:ident $r:ident [$($t:ident)*] [$($e:ident)*] [$($f:ident)*] $steps:tt) => {
+        runs!(= $m $r $($e)* $($f)* $($t)*)
+    };
+    (@ all $m:ident $r:ident [$($t:ident)*] [$($e:ident)*] [$($f:ident)*] [$($s:ident)*]) => {
+        runs!(= $m $r $($e)* $($f)* $($s)* $($t)*)
+    };
+    (@ none $m:ident $r:ident [$($t:ident)*] $evicting:tt $resident:tt $steps:tt) => {
+        runs!(= $m $r $($t)*)
+    };
+    (= $module:ident $run:ident $($translation:ident)*) => {
+        &[$((
+            Some(polder_pool::$translation::NAME),
+            $module::$run::<polder_pool::$translation> as Run,
+        )),*]
     };
 }
 
 /// All parts, in the order in which they run.
 pub(crate) static PARTS: &[Part] = &[
-    part!("scan", "engines", scan::run, [
-        Array ArrayPlain ArraySwizzled Direct Hash Open Predictive PredictiveHashed Simd SimdPlain
-        Swizzle Vm VmHuge
-    ]),
-    part!("heap", "peers", heap::run, [
-        Array ArraySwizzled Direct Hash Open Predictive Simd Swizzle Vm VmHuge
-    ]),
-    part!("graph", "engines", graph::run, [
-        Array ArrayPlain ArraySwizzled Direct Hash Open Predictive PredictiveHashed Simd SimdPlain
-        Swizzle Vm VmHuge
-    ]),
-    part!("files", "peers", graph::run_files, [
-        Array ArraySwizzled Direct Hash Open Predictive Simd Swizzle Vm VmHuge
-    ]),
-    part!("lookup", "steps", lookup::run, [
-        Array ArrayPlain ArraySwizzled Direct Hash HashInlined HashOptimistic HashOptimisticInlined
-        HashPreferred Open Predictive PredictiveHashed Simd SimdPlain Swizzle Vm VmHuge
-    ]),
-    part!("multi", "holds", multi::run, [Array Hash Simd SimdPlain]),
-    part!("multi-larger", "holds_larger", multi::run_larger, [Array Hash SimdPlain]),
-    part!("splits", "copying", splits::run, [Array Hash Simd]),
-    part!("breakdown", "broken_down", breakdown::run, [Array Hash Simd]),
-    part!("growing", "evicting", growing::run, [
-        Array ArraySwizzled Hash Open Predictive Simd Swizzle Vm
-    ]),
-    part!("skew", "evicting", skew::run, [
-        Array ArraySwizzled Hash Open Predictive Simd Swizzle Vm
-    ]),
-    part!("cooling", "swizzle_alone", skew::run_cooling, [Swizzle]),
-    part!("scans", "scanned", scans::run, [Array Hash Simd Swizzle Vm]),
-    part!("placement", "promoting", placement::run, [
-        Array Predictive PredictiveHashed Simd
-    ]),
-    part!("memory", "evicting", memory::run, [
-        Array ArraySwizzled Hash Open Predictive Simd Swizzle Vm
-    ]),
-    part!("memory-growing", "evicting", memory_growing::run, [
-        Array ArraySwizzled Hash Open Predictive Simd Swizzle Vm
-    ]),
+    part!("scan", "engines", scan::run, peers [ArrayPlain PredictiveHashed SimdPlain]),
+    part!("heap", "peers", heap::run, peers []),
+    part!("graph", "engines", graph::run, peers [ArrayPlain PredictiveHashed SimdPlain]),
+    part!("files", "peers", graph::run_files, peers []),
+    part!("lookup", "steps", lookup::run, all []),
+    part!("multi", "holds", multi::run, none [Array Hash Simd SimdPlain]),
+    part!("multi-larger", "holds_larger", multi::run_larger, none [Array Hash SimdPlain]),
+    part!("splits", "copying", splits::run, none [Array Hash Simd]),
+    part!("breakdown", "broken_down", breakdown::run, none [Array Hash Simd]),
+    part!("growing", "evicting", growing::run, evicting []),
+    part!("skew", "evicting", skew::run, evicting []),
+    part!("cooling", "swizzle_alone", skew::run_cooling, none[Swizzle]),
+    part!("scans", "scanned", scans::run, none [Array Hash Simd Swizzle Vm]),
+    part!("placement", "promoting", placement::run, none [Array Predictive PredictiveHashed Simd]),
+    part!("memory", "evicting", memory::run, evicting []),
+    part!("memory-growing", "evicting", memory_growing::run, evicting []),
     part!("tpcc", "resident_tpcc", tpcc::run),
     part!("features", "features", tpcc::run),
     part!("scaling", "swizzle_alone", scaling::run),
@@ -110,11 +115,11 @@ pub(crate) static PARTS: &[Part] = &[
     part!("tpcc-mixes-larger", "tpcc_holds_larger", tpcc_larger::run_mixes),
     part!("tpcc-growing", "designs_and_swap", tpcc_growing::run),
     part!("ramp-up", "designs", ramp_up::run),
-    part!("tiers", "tiered", tiers::run, [Array Hash Predictive Simd Swizzle Vm]),
-    part!("tier-policies", "tiered", tiers::run_policies, [
+    part!("tiers", "tiered", tiers::run, none [Array Hash Predictive Simd Swizzle Vm]),
+    part!("tier-policies", "tiered", tiers::run_policies, none [
         Array Hash Predictive Simd Swizzle Vm
     ]),
-    part!("migration", "tiered", migration::run, [Array Hash Predictive Simd Swizzle Vm]),
+    part!("migration", "tiered", migration::run, none [Array Hash Predictive Simd Swizzle Vm]),
     part!("tpcc-tiers", "designs", tiers::run_tpcc),
     part!("tpcc-tier-policies", "designs", tiers::run_tpcc_policies),
 ];

@@ -12,7 +12,7 @@ pub(crate) use super::measured::Measured;
 pub(crate) use super::setup::{Setup, open, settle};
 pub(crate) use super::side::Side;
 pub(crate) use super::stores::{Loaded, Ran, ample_log, growth_bytes};
-pub(crate) use super::trees::{Keys, PAGE, Stored, Subject, bytes_of, read, records_of};
+pub(crate) use super::trees::{Keys, PAGE, Stored, Subject, bytes_of, records_of};
 pub(crate) use crate::dist::{Chooser, Dist, YCSB_THETA};
 pub(crate) use crate::error::BenchError;
 pub(crate) use crate::progress::turns;

@@ -1,12 +1,13 @@
 //! What is compared: a translation, how readers hold pages on it, which pages go when room is
 //! needed, and whether the kernel may back memory by huge pages. A side is known by its name, which
-//! says all of that; `sides.toml` has the lists of sides.
+//! says all of that; `sides.toml` has the lists of sides, in which a section of the pool's list of
+//! translations stands for those that are in it.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use polder_pool::ReadMode;
 use polder_pool::replacement::ReplacementKind;
+use polder_pool::{ReadMode, Translation as _};
 use serde::Deserialize;
 
 /// One side of a comparison.
@@ -25,13 +26,60 @@ pub(crate) struct Side {
     pub(crate) swapped: bool,
 }
 
-static LISTS: LazyLock<BTreeMap<String, Vec<Side>>> = LazyLock::new(|| {
+static LISTS: LazyLock<BTreeMap<String, List>> = LazyLock::new(|| {
     toml::from_str(include_str!("sides.toml")).expect("a test reads each list of the file")
 });
 
+/// Sides, of which a file may name many by one word.
+#[derive(Debug, Default, Deserialize)]
+#[serde(try_from = "Vec<String>")]
+pub(crate) struct List(Vec<Side>);
+
+impl std::ops::Deref for List {
+    type Target = [Side];
+
+    fn deref(&self) -> &[Side] {
+        &self.0
+    }
+}
+
+impl TryFrom<Vec<String>> for List {
+    type Error = String;
+
+    fn try_from(words: Vec<String>) -> Result<List, String> {
+        let named = |word: String| -> Result<Vec<Side>, String> {
+            let Some(section) = word.strip_prefix('*') else {
+                return Ok(vec![Side::try_from(word)?]);
+            };
+            let found = SECTIONS.iter().find(|(name, _)| *name == section);
+            let (_, names) = found.ok_or_else(|| format!("there is no section {section:?}"))?;
+            names.iter().map(|name| Side::try_from((*name).to_owned())).collect()
+        };
+        let sides: Result<Vec<_>, _> = words.into_iter().map(named).collect();
+        Ok(List(sides?.concat()))
+    }
+}
+
+macro_rules! sections {
+    (
+        evicting { $($(#[$e:meta])* $evicting:ident as $em:ident,)* }
+        resident { $($(#[$r:meta])* $resident:ident as $rm:ident,)* }
+        steps { $($(#[$s:meta])* $step:ident as $sm:ident,)* }
+        $($rest:tt)*
+    ) => {
+        /// The sections of the pool's list, and the names of the translations in each.
+        pub(crate) const SECTIONS: &[(&str, &[&str])] = &[
+            ("evicting", &[$(polder_pool::$evicting::NAME),*]),
+            ("resident", &[$(polder_pool::$resident::NAME),*]),
+            ("steps", &[$(polder_pool::$step::NAME),*]),
+        ];
+    };
+}
+polder_pool::translations!(sections);
+
 /// A list of `sides.toml`; empty if there is none of that name.
 pub(crate) fn list(name: &str) -> &'static [Side] {
-    LISTS.get(name).map_or(&[], Vec::as_slice)
+    LISTS.get(name).map_or(&[], |list| list)
 }
 
 impl TryFrom<String> for Side {
@@ -89,6 +137,9 @@ mod tests {
     #[test]
     fn each_list_has_sides() {
         assert!(LISTS.values().all(|sides| !sides.is_empty()));
-        assert_eq!(list("peers").len(), 10);
+        let kinds = polder::TranslationKind::ALL.iter().map(|kind| kind.name());
+        let peers = list("peers").iter().map(|side| side.name);
+        assert!(kinds.eq(peers), "the peers are those that a store can have");
+        assert!(List::try_from(vec!["*evicted".to_owned()]).is_err());
     }
 }

@@ -5,7 +5,7 @@
 //! sorted as they are made, whatever their number, and those of later records are greater.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -245,12 +245,33 @@ impl Stored {
         self.open_in(setup, budget, TierConfig::default())
     }
 
-    /// The same with memory in tiers, of which the budget is the first.
+    /// Opens a copy of it that this run may write to.
+    pub(crate) fn open_copy<'a, T: Translation>(
+        &self,
+        setup: &'a Setup<'a>,
+        budget: u64,
+    ) -> Result<Subject<'a, T>, BenchError> {
+        let copy = setup.dir.join("copy");
+        fs::copy(&self.path, &copy).map_err(BenchError::file(&copy))?;
+        self.open_at(setup, budget, TierConfig::default(), (&copy, OpenKind::Existing))
+    }
+
+    /// [`open`](Self::open) with memory in tiers, of which the budget is the first.
     pub(crate) fn open_in<'a, T: Translation>(
         &self,
         setup: &'a Setup<'a>,
         budget: u64,
         tiers: TierConfig,
+    ) -> Result<Subject<'a, T>, BenchError> {
+        self.open_at(setup, budget, tiers, (&self.path, OpenKind::ReadOnly))
+    }
+
+    fn open_at<'a, T: Translation>(
+        &self,
+        setup: &'a Setup<'a>,
+        budget: u64,
+        tiers: TierConfig,
+        (path, kind): (&Path, OpenKind),
     ) -> Result<Subject<'a, T>, BenchError> {
         let file = FileState {
             space_directory: PhysicalPageNo::new(self.space_directory),
@@ -258,7 +279,7 @@ impl Stored {
             file_pages: self.file_pages,
         };
         let config = PoolConfig { tiers, ..setup.config(PAGE, budget, file) };
-        let pool: Pool<T> = open(&self.path, OpenKind::ReadOnly, &config, &KINDS)?;
+        let pool: Pool<T> = open(path, kind, &config, &KINDS)?;
         let (tree, keys) = (self.tree(&pool, 0)?, Keys::new(self.records));
         Ok(Subject { setup, tree, pool, keys })
     }

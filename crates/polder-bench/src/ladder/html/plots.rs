@@ -167,7 +167,7 @@ mod tests {
             assert!(plot.sides().iter().all(|side| part.side(side.name) == Some(*side)), "{title}");
             assert!(!plot.paper.is_empty() && !plot.ours.is_empty(), "{title}");
         }
-        assert_eq!(SECTIONS.iter().map(|section| section.plots.len()).sum::<usize>(), 74);
+        assert_eq!(SECTIONS.iter().map(|section| section.plots.len()).sum::<usize>(), 81);
     }
 
     #[test]

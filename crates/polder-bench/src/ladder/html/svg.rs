@@ -6,7 +6,10 @@
 //! cuts lines into pieces that end at whole units of the drawing, and dashed ones get kinks.
 
 use maud::{Markup, html};
+use polder_pool::Translation as _;
 use serde::Deserialize;
+
+use super::super::side::list;
 
 /// Units of the drawing: as many as pixels on a phone, so that text keeps its size.
 const WIDTH: f64 = 440.0;
@@ -17,10 +20,11 @@ const TOP: f64 = 10.0;
 const BOTTOM: f64 = 26.0;
 /// About so many lines across a plot.
 const TICKS: f64 = 4.0;
-/// Those of the style sheet, by what has them; all others have that of `direct`.
-const COLOURS: [&str; 9] =
-    ["array", "hash", "vm", "predictive", "simd", "vm-huge", "direct", "open", "swizzle"];
-const OTHER: usize = 6;
+/// So many the style sheet has. The first is grey: that of the yardstick, and of what no translation
+/// is behind.
+const COLOURS: usize = 9;
+const GREY: usize = 0;
+const YARDSTICK: &str = polder_pool::Direct::NAME;
 /// Of lines of the same colour: the first is solid.
 const DASHES: [&str; 6] = ["none", "8 4", "2 4", "5 3", "8 3 2 3", "4 2"];
 
@@ -52,14 +56,9 @@ pub(super) struct Series {
 }
 
 impl Series {
-    /// The series behind these. Its colour is that of the translation with which its name begins.
-    /// Figures that are not finite are left out.
+    /// The series behind these. Figures that are not finite are left out.
     pub(super) fn behind(others: &[Series], name: &str, mut points: Vec<Point>) -> Series {
-        let base = name.split(['+', ',']).next().unwrap_or(name);
-        let plain =
-            ["-plain", "-swizzled", "-hashed"].iter().find_map(|end| base.strip_suffix(end));
-        let known = COLOURS.iter().position(|known| *known == plain.unwrap_or(base));
-        let colour = known.unwrap_or(OTHER);
+        let colour = colour_of(name);
         let variant = others.iter().filter(|other| other.colour == colour).count();
         points.retain(|of| {
             [of.at, of.value, of.low, of.high].iter().all(|figure| figure.is_finite())
@@ -69,7 +68,7 @@ impl Series {
 
     /// The same in the colour of this number.
     pub(super) fn numbered(self, index: usize) -> Series {
-        Series { colour: index % COLOURS.len(), variant: 0, ..self }
+        Series { colour: index % COLOURS, variant: 0, ..self }
     }
 
     fn stroke(&self) -> String {
@@ -85,6 +84,19 @@ impl Series {
             }
         }
     }
+}
+
+/// The colour of what has this name: that of the design with which it begins. Designs have the colours
+/// behind the grey one in the order of the pool's list.
+fn colour_of(name: &str) -> usize {
+    fn design(name: &str) -> Option<&str> {
+        name.split(['+', ',', '-']).next()
+    }
+    let peers = list("peers").iter().filter(|side| side.name != YARDSTICK);
+    let mut designs: Vec<_> = peers.map(|side| design(side.name)).collect();
+    designs.dedup();
+    let known = designs.iter().position(|of| *of == design(name));
+    known.map_or(GREY, |index| 1 + index % (COLOURS - 1))
 }
 
 /// How figures become places on an axis.

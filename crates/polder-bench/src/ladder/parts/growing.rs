@@ -1,6 +1,6 @@
 //! YCSB-C on a tree of four times the budget: first only records of half the budget are asked for,
-//! then more and more, until all are (predictive-2026 6.3, figure 8, with TPC-C); and how long the
-//! chains of a hash table are then, by how full it is (6.6, figure 10).
+//! then more and more, until all are (predictive-2026 6.3, figure 8, with TPC-C); then by one thread
+//! and more; and how long the chains of a hash table are then, by how full it is (6.6, figure 10).
 //!
 //! The axis is data by the budget, not by frames: each side is asked for the same data at each step,
 //! and pays for its translation and metadata out of what is left for frames.
@@ -38,6 +38,15 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
         setup.drive(setup.most_threads(), worker)?;
         let driven = setup.drive(setup.most_threads(), worker)?;
         measured.push_driven("lookups", step, &driven);
+    }
+    for &threads in setup.threads {
+        (setup.tell)(&format!("out of memory, {threads} threads"));
+        let before = subject.pool.stats().give_backs;
+        let driven = subject.lookups(threads, Dist::Zipfian)?;
+        measured.push_driven("out of memory", threads as f64, &driven);
+        let give_backs = subject.pool.stats().give_backs - before;
+        let an_op = driven.an_op(give_backs as f64);
+        measured.push("out of memory: give-backs", threads as f64, an_op);
     }
     push_chains(&subject.pool, &mut measured);
     Ok(measured)

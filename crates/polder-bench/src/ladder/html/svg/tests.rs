@@ -108,10 +108,17 @@ fn an_axis_goes_down_to_what_is_below_zero() {
 #[test]
 fn translations_keep_their_colours_and_their_variants_differ() {
     let mut all = Vec::new();
-    for name in ["hash", "array", "hash, shared", "array-plain", "swapped", "hash, core"] {
+    for name in
+        ["hash", "array", "hash, shared", "array-plain", "swapped", "hash+inlined", "direct"]
+    {
         all.push(Series::behind(&all, name, Vec::new()));
     }
     let looks: Vec<_> = all.iter().map(|of| (of.colour, of.variant)).collect();
-    assert_eq!(looks, [(1, 0), (0, 0), (1, 1), (0, 1), (OTHER, 0), (1, 2)]);
+    assert_eq!(looks, [(2, 0), (1, 0), (2, 1), (1, 1), (GREY, 0), (2, 2), (GREY, 1)]);
+    // As many designs as there are colours beside the grey one.
+    let mut colours: Vec<_> = list("peers").iter().map(|side| colour_of(side.name)).collect();
+    colours.sort_unstable();
+    colours.dedup();
+    assert!(colours.len() <= COLOURS && colours[0] == GREY, "{colours:?}");
     assert!(all[0].stroke().contains("none") && all[2].stroke().contains("8 4"));
 }
