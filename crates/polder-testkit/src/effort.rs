@@ -73,26 +73,24 @@ macro_rules! if_built {
 }
 
 /// A test for each of these translations, by its name, of what a function does with it; see
-/// [`if_built!`](crate::if_built). Without a list, for one of each
-/// design, all of which are in scope.
+/// [`if_built!`](crate::if_built). Without a list, for each of the pool's that evicts, and for `Direct`,
+/// which does not.
 #[macro_export]
 macro_rules! test_with {
     ($run:ident) => {
-        $crate::test_with!(
-            $run:
-            array: Array,
-            direct: Direct,
-            hash: Hash,
-            open: Open,
-            predictive: Predictive,
-            simd: Simd,
-            swizzle: Swizzle,
-            array_swizzled: ArraySwizzled,
-            vm: Vm,
-        );
+        polder_pool::translations!(test_with($run));
+    };
+    (
+        $run:ident
+        evicting { $($(#[$about:meta])* $translation:ident as $name:ident,)* }
+        $($rest:tt)*
+    ) => {
+        $crate::test_with!($run: $($name: $translation,)* direct: Direct);
     };
     ($run:ident: $($name:ident: $translation:ident),+ $(,)?) => {
-        $(#[test] fn $name() { $crate::if_built!($translation, $run::<$translation>()); })+
+        $(#[test] fn $name() {
+            $crate::if_built!($translation, $run::<polder_pool::$translation>());
+        })+
     };
 }
 

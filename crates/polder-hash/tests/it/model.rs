@@ -2,12 +2,8 @@
 
 use polder_format::PageSize;
 use polder_hash::{Effect, HashError, HashIndex};
-use polder_pool::{
-    Array, ArraySwizzled, Direct, Hash, Open, Predictive, Simd, Swizzle, Translation,
-};
-use polder_pool::{Vm, VmHuge};
-use polder_testkit::{KeyShape, Random};
-use polder_testkit::{if_built, test_with};
+use polder_pool::{Array, Swizzle, Translation, VmHuge};
+use polder_testkit::{KeyShape, Random, if_built, test_with};
 use proptest::prelude::*;
 
 use crate::support::*;

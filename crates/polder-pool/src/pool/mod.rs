@@ -13,11 +13,11 @@
 pub(crate) mod config;
 pub(crate) mod handle;
 pub(crate) mod loans;
-#[cfg(test)]
-mod node_tests;
 pub(crate) mod open;
 #[allow(clippy::module_inception)]
 pub(crate) mod pool;
 pub(crate) mod redo;
 pub(crate) mod space;
 pub(crate) mod stats;
+#[cfg(test)]
+mod tests;

@@ -34,15 +34,9 @@
 pub(crate) mod config;
 mod costs;
 mod observed;
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod observed_tests;
 pub(crate) mod tiered;
 mod trial;
 mod tuner;
-#[cfg(all(test, feature = "tiers"))]
-#[allow(clippy::unwrap_used)]
-mod tuner_tests;
 
 /// A tier, counted from 0, the fastest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

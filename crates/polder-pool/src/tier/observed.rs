@@ -412,3 +412,7 @@ impl Cohort {
         self.begun == PROMOTIONS && (self.open.is_empty() || waited >= STAYS * stay)
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -67,3 +67,7 @@ impl Tuner {
         Some(trials.next(counts, costs).migration(read_promotes))
     }
 }
+
+#[cfg(all(test, feature = "tiers"))]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -1,5 +1,5 @@
 //! Integration tests of the pool, in one program: what they share is compiled and linked once.
-//! Those that count what is allocated are a program of their own, `tests/replacement.rs`.
+//! Those that count what is allocated are a program of their own, `tests/alone`.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 

@@ -7,10 +7,7 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use polder_format::PageSize;
-use polder_pool::{
-    Array, ArraySwizzled, FileState, Hash, Open, PoolError, Predictive, Simd, Swizzle, Translation,
-    Vm,
-};
+use polder_pool::{Array, FileState, PoolError, Translation};
 use polder_testkit::effort::steps;
 use polder_testkit::pools::{config, disk, is_of_device, tight};
 use polder_testkit::{Errno, FaultPlan, Operation, Random, SimDisk, When, test_with};

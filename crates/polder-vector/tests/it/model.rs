@@ -2,9 +2,7 @@
 //! sound.
 
 use polder_format::PageSize;
-use polder_pool::{
-    Array, ArraySwizzled, Direct, Hash, Open, Predictive, Simd, Swizzle, Translation, Vm,
-};
+use polder_pool::{Array, Translation};
 use polder_testkit::effort::steps;
 use polder_testkit::pools::disk;
 use polder_testkit::{Random, test_with};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use polder_format::PageSize;
-use polder_pool::{Array, Hash, Pool, Space, Swizzle, Translation};
+use polder_pool::{Array, Pool, Space, Swizzle, Translation};
 use polder_testkit::effort::steps;
 use polder_testkit::pools::{disk, tight};
 use polder_testkit::{FaultPlan, Random, SimDisk, test_with};

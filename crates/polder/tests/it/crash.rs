@@ -39,7 +39,7 @@ struct Config {
     name: &'static str,
     threads: u64,
     page_size: u32,
-    /// Each time that the store is opened, one of these.
+    /// Each time that the store is opened, one of these that goes with the rest.
     translations: &'static [TranslationKind],
     replacements: &'static [ReplacementKind],
     holds: &'static [ReadMode],
@@ -124,14 +124,7 @@ const CONFIGS: [Config; 18] = [
         name: "three threads that hold pages",
         threads: 3,
         durability: Durability::None,
-        translations: &[
-            TranslationKind::Array,
-            #[cfg(feature = "hash")]
-            TranslationKind::Hash,
-            #[cfg(feature = "simd")]
-            TranslationKind::Simd,
-            TranslationKind::Swizzle,
-        ],
+        translations: TranslationKind::EVICTING,
         holds: &[ReadMode::Shared, ReadMode::Group, ReadMode::Core],
         memory: 2,
         ..BASE
@@ -141,13 +134,7 @@ const CONFIGS: [Config; 18] = [
         name: "three threads that take snapshots",
         threads: 3,
         durability: Durability::None,
-        translations: &[
-            TranslationKind::Array,
-            #[cfg(feature = "hash")]
-            TranslationKind::Hash,
-            #[cfg(feature = "simd")]
-            TranslationKind::Simd,
-        ],
+        translations: TranslationKind::EVICTING,
         holds: &[ReadMode::Copy],
         memory: 2,
         ..BASE
@@ -166,13 +153,7 @@ const CONFIGS: [Config; 18] = [
         name: "two threads that shrink, snapshots, delayed devices",
         threads: 2,
         durability: Durability::Periodic(Duration::from_millis(2)),
-        translations: &[
-            TranslationKind::Array,
-            #[cfg(feature = "open")]
-            TranslationKind::Open,
-            #[cfg(feature = "simd")]
-            TranslationKind::Simd,
-        ],
+        translations: TranslationKind::EVICTING,
         holds: &[ReadMode::Copy],
         memory: 2,
         delays: true,
@@ -184,7 +165,7 @@ const CONFIGS: [Config; 18] = [
         name: "three threads, two tiers, any policy, none",
         threads: 3,
         durability: Durability::None,
-        translations: IN_TIERS,
+        translations: TranslationKind::EVICTING,
         replacements: ReplacementKind::ALL,
         slower_tiers: 1,
         ..BASE
@@ -193,26 +174,13 @@ const CONFIGS: [Config; 18] = [
         name: "two threads that shrink, three tiers, delayed devices",
         threads: 2,
         durability: Durability::Periodic(Duration::from_millis(2)),
-        translations: IN_TIERS,
+        translations: TranslationKind::EVICTING,
         holds: &[ReadMode::Optimistic, ReadMode::Shared],
         slower_tiers: 2,
         delays: true,
         shrinks: true,
         ..BASE
     },
-];
-
-const IN_TIERS: &[TranslationKind] = &[
-    TranslationKind::Array,
-    #[cfg(feature = "hash")]
-    TranslationKind::Hash,
-    TranslationKind::Swizzle,
-    #[cfg(feature = "array-swizzled")]
-    TranslationKind::ArraySwizzled,
-    #[cfg(feature = "predictive")]
-    TranslationKind::Predictive,
-    #[cfg(feature = "simd")]
-    TranslationKind::Simd,
 ];
 
 type Content = BTreeMap<(usize, Vec<u8>), Vec<u8>>;
@@ -415,10 +383,16 @@ struct History {
 fn options(config: &Config, ways: &mut Random) -> Options {
     let memory = Options::least_memory_budget(config.page_size) * config.memory;
     let options = Options::new("simulated").structure::<Stacks>().page_size(config.page_size);
+    let read_mode = config.holds[ways.index(config.holds.len())];
+    let mut translations = config.translations.to_vec();
+    translations.retain(|kind| {
+        kind.why_not(read_mode).is_none()
+            && (config.slower_tiers == 0 || kind.why_no_tiers().is_none())
+    });
     in_tiers(options, memory, config.page_size, config.slower_tiers)
-        .translation(config.translations[ways.index(config.translations.len())])
+        .translation(translations[ways.index(translations.len())])
         .replacement(config.replacements[ways.index(config.replacements.len())])
-        .read_mode(config.holds[ways.index(config.holds.len())])
+        .read_mode(read_mode)
         .durability(config.durability)
         .log_limit(4 << 20)
 }

@@ -1,9 +1,7 @@
 //! An index of lists has what was inserted and not removed, on a pool of the least budget, and finds it.
 
 use polder_format::PageSize;
-use polder_pool::{
-    Array, ArraySwizzled, Direct, Hash, Open, Predictive, Simd, Swizzle, Translation, Vm,
-};
+use polder_pool::{Array, Translation};
 use polder_testkit::effort::steps;
 use polder_testkit::pools::disk;
 use polder_testkit::{Random, test_with};

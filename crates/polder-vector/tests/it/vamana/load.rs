@@ -6,10 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
 use polder_format::PageSize;
-use polder_pool::{
-    Array, ArraySwizzled, Direct, FileState, Hash, Open, Pool, PoolConfig, Predictive, Simd,
-    Swizzle, Translation, Vm, VmHuge,
-};
+use polder_pool::{Array, FileState, Pool, PoolConfig, Translation};
 use polder_testkit::effort::{is_long, steps};
 use polder_testkit::pools::{disk, is_of_device, tight};
 use polder_testkit::recovery::{self, MemoryLog};

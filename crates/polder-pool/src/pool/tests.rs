@@ -19,10 +19,10 @@ use crate::latch::FrameId;
 use crate::machine::policy::{self, NodeId};
 use crate::machine::{HUGE_PAGE_BYTES, Mapping, Nodes, kernel_page_bytes};
 use crate::testing::{create, pool_in, pool_on, prefaulted_on, stay_on};
+use crate::translation::PageMemory;
 use crate::{
-    AccessHint, Array, ArrayPlain, ArraySwizzled, Direct, Hash, LinkRef, Migration, Open, Pool,
-    PoolConfig, PoolError, Predictive, Simd, SimdPlain, Space, Swizzle, Tier, TierConfig,
-    Translation, Vm, VmHuge,
+    AccessHint, Array, ArraySwizzled, Hash, LinkRef, Migration, Pool, PoolConfig, PoolError,
+    Predictive, Simd, SimdPlain, Space, Swizzle, Tier, TierConfig, Translation, Vm,
 };
 
 /// Enough for two pieces of 2 MiB, which is the least for two partitions.
@@ -180,9 +180,11 @@ fn check_free_frames<T: Translation>(pool: &Pool<T>) {
 }
 
 /// Threads on all cores make, change and read pages, more than frames if pages can go.
-fn stress<T: Translation>(nodes: Nodes, is_cut: bool) {
+fn stress<T: Translation>(nodes: Nodes) {
     const THREADS: u64 = 4;
     const ROUNDS: u64 = 1000;
+    // Frames are cut by nodes where any page can lie in any frame.
+    let is_cut = T::MEMORY == PageMemory::Frames;
     let (_dir, pool) = pool_on::<T>(nodes, BUDGET);
     assert_eq!(frames_of(&pool).len(), if is_cut { 2 } else { 0 }, "{}", T::NAME);
     let spaces = [(); THREADS as usize].map(|()| pool.create_space().unwrap());
@@ -215,11 +217,11 @@ fn stress<T: Translation>(nodes: Nodes, is_cut: bool) {
 }
 
 macro_rules! stressed {
-    ($nodes:expr; $($test:ident: $translation:ident, $is_cut:expr;)*) => {$(
+    ($nodes:expr; $($translation:ident as $test:ident,)*) => {$(
         #[test]
         fn $test() {
             if let Some(nodes) = $nodes {
-                if_built!($translation, stress::<$translation>(nodes, $is_cut));
+                if_built!($translation, stress::<crate::$translation>(nodes));
             }
         }
     )*};
@@ -228,20 +230,21 @@ macro_rules! stressed {
 mod made_up_nodes {
     use super::*;
 
-    stressed! {
-        Some(shared());
-        array: Array, true;
-        array_plain: ArrayPlain, true;
-        array_swizzled: ArraySwizzled, true;
-        hash: Hash, true;
-        open: Open, true;
-        predictive: Predictive, true;
-        simd: Simd, true;
-        swizzle: Swizzle, true;
-        vm: Vm, false;
-        vm_huge: VmHuge, false;
-        direct: Direct, false;
+    macro_rules! all {
+        (
+            evicting { $($(#[$e:meta])* $evicting:ident as $em:ident,)* }
+            resident { $($(#[$r:meta])* $resident:ident as $rm:ident,)* }
+            $($rest:tt)*
+        ) => {
+            stressed! {
+                Some(shared());
+                $($evicting as $em,)*
+                $($resident as $rm,)*
+                ArrayPlain as array_plain,
+            }
+        };
     }
+    crate::translations!(all);
 }
 
 /// The nodes of the machine on which the tests run, where it has several.
@@ -418,9 +421,9 @@ mod real_nodes {
 
     stressed! {
         homes().map(|_| Nodes::of_machine());
-        array: Array, true;
-        predictive: Predictive, true;
-        swizzle: Swizzle, true;
-        vm: Vm, false;
+        Array as array,
+        Predictive as predictive,
+        Swizzle as swizzle,
+        Vm as vm,
     }
 }

@@ -1,11 +1,5 @@
 //! What replacement policies take of memory (as much as they say, and nothing later), and what the
-//! pool tells and asks them. A program of its own, because its allocator counts.
-#![cfg(not(loom))]
-#![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
-
-#[allow(dead_code, reason = "this program uses its own part")]
-#[path = "it/support.rs"]
-mod support;
+//! pool tells and asks them.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, RefCell};
@@ -19,7 +13,7 @@ use polder_pool::replacement::{Look, Pages, ReplacementKind};
 use polder_pool::{AccessHint, Array, FileState, FrameId, Pool, PoolConfig, ReadMode, Space};
 use polder_testkit::SimDisk;
 
-use support::*;
+use crate::support::*;
 
 thread_local! {
     /// Of this thread alone: the test harness has one, too.

@@ -2,10 +2,10 @@
 
 use polder_format::{PageId, PageNo, SpaceId};
 
-use super::costs::Costs;
-use super::observed::Observed;
+use super::Observed;
 use crate::latch::FrameId;
 use crate::tier::TierNo;
+use crate::tier::costs::Costs;
 
 const FAST: TierNo = TierNo::FIRST;
 /// Frames of the faster tier; as many are behind it.

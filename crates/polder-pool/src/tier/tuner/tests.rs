@@ -7,12 +7,12 @@ use std::time::Duration;
 use polder_format::{PageId, PageNo, SpaceId};
 use polder_testkit::effort::steps;
 
-use super::costs::{Costs, Counts};
 use crate::latch::FrameId;
 use crate::machine::NodeId;
 use crate::replacement::{Look, Pages, Replacement, ReplacementKind};
 use crate::sync::atomic::Ordering;
 use crate::thread::{Counter, Counters};
+use crate::tier::costs::{Costs, Counts};
 use crate::tier::{MOST_TIERS, Migration, Tier, TierConfig, TierNo, Tiered};
 
 const FIRST: u32 = 1000;

@@ -1,5 +1,4 @@
 //! Edits: all of one or nothing of it, for other threads and after errors.
-#![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
 use std::ops::Range;
 use std::sync::Arc;
