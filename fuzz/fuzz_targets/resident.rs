@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use polder_format::{
-    Heat, PageSize, RESIDENT_HEADER_BYTES, RESIDENT_PAGE_BYTES, ResidentHeader, StoreId,
+    PageSize, RESIDENT_HEADER_BYTES, RESIDENT_PAGE_BYTES, ResidentHeader, StoreId, Temperature,
 };
 
 /// Where the fields lie that the checksum is over.
@@ -14,8 +14,8 @@ fuzz_target!(|input: (&[u8], &[u8])| {
     let _ = ResidentHeader::decode(bytes);
     let (words, _) = bytes.as_chunks::<RESIDENT_PAGE_BYTES>();
     for word in words {
-        let (page, heat) = Heat::decode(*word);
-        assert_eq!(heat.encode(page), *word);
+        let (page, temperature) = Temperature::decode(*word);
+        assert_eq!(temperature.encode(page), *word);
     }
 
     let header = ResidentHeader {

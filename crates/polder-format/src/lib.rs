@@ -26,7 +26,7 @@ pub use array_page::{array_fanout, pages_per_alloc_map};
 pub use extents::{Extent, ExtentSchedule};
 pub use header::{ChecksumSeed, PAGE_HEADER_BYTES, PageHeader, PageKind, header_at};
 pub use ids::{Lsn, PageId, PageNo, PageSize, PhysicalPageNo, SpaceId, StoreId};
-pub use resident::{Heat, RESIDENT_HEADER_BYTES, RESIDENT_PAGE_BYTES, ResidentHeader};
+pub use resident::{RESIDENT_HEADER_BYTES, RESIDENT_PAGE_BYTES, ResidentHeader, Temperature};
 pub use superblock::{SUPERBLOCK_AREA_BYTES, SUPERBLOCK_BYTES, Superblock, choose};
 
 /// Why bytes from a device were not understood.

@@ -15,12 +15,12 @@ pub const RESIDENT_PAGE_BYTES: usize = 8;
 
 const MAGIC: &[u8; 8] = b"POLDRES\n";
 const VERSION: u32 = 1;
-const HEAT_SHIFT: u32 = 62;
+const TEMPERATURE_SHIFT: u32 = 62;
 
 /// How soon a page in memory will be used again, as far as its pool knew: the hottest pages are the
 /// first to be loaded again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Heat {
+pub enum Temperature {
     /// It would be the next to go.
     #[default]
     Cold,
@@ -32,19 +32,20 @@ pub enum Heat {
     Hot,
 }
 
-impl Heat {
+impl Temperature {
     /// All of them, the coldest first.
-    pub const ALL: [Heat; 4] = [Heat::Cold, Heat::Cool, Heat::Warm, Heat::Hot];
+    pub const ALL: [Temperature; 4] =
+        [Temperature::Cold, Temperature::Cool, Temperature::Warm, Temperature::Hot];
 
     /// The word of a page.
     pub fn encode(self, page: PageId) -> [u8; RESIDENT_PAGE_BYTES] {
-        (page.to_bits() | (self as u64) << HEAT_SHIFT).to_le_bytes()
+        (page.to_bits() | (self as u64) << TEMPERATURE_SHIFT).to_le_bytes()
     }
 
     /// What a word says. It may name a page that is not there.
-    pub fn decode(word: [u8; RESIDENT_PAGE_BYTES]) -> (PageId, Heat) {
+    pub fn decode(word: [u8; RESIDENT_PAGE_BYTES]) -> (PageId, Temperature) {
         let word = u64::from_le_bytes(word);
-        (PageId::from_link(word), Heat::ALL[(word >> HEAT_SHIFT) as usize])
+        (PageId::from_link(word), Temperature::ALL[(word >> TEMPERATURE_SHIFT) as usize])
     }
 }
 
@@ -57,8 +58,8 @@ pub struct ResidentHeader {
     pub page_size: PageSize,
     /// CRC-32C of all that follows the header.
     pub checksum: u32,
-    /// How many pages follow, by their heat, the coldest first.
-    pub counts: [u64; Heat::ALL.len()],
+    /// How many pages follow, by their temperature, the coldest first.
+    pub counts: [u64; Temperature::ALL.len()],
 }
 
 impl ResidentHeader {
@@ -107,7 +108,7 @@ impl ResidentHeader {
         }
         let mut store_id = [0; 16];
         store_id.copy_from_slice(&header[16..32]);
-        let mut counts = [0; Heat::ALL.len()];
+        let mut counts = [0; Temperature::ALL.len()];
         for (at, count) in (40..).step_by(8).zip(&mut counts) {
             *count = u64_at(header, at);
         }
@@ -145,8 +146,8 @@ mod tests {
         let endless = ResidentHeader { counts: [u64::MAX, 1, 0, 0], ..header() };
         assert_eq!(endless.pages(), None);
         for page in [PageId::new(SpaceId::MAX, PageNo::MAX), PageId::NULL] {
-            for heat in Heat::ALL {
-                assert_eq!(Heat::decode(heat.encode(page)), (page, heat));
+            for temperature in Temperature::ALL {
+                assert_eq!(Temperature::decode(temperature.encode(page)), (page, temperature));
             }
         }
     }

@@ -177,7 +177,7 @@ impl DoubleWriteBuffer {
         let whole = !self.trusts_units();
         let entry = |page: &&Outgoing<'_>| {
             let lines = if whole { Lines::ALL } else { page.lines };
-            SlotPage { page: page.page, place: page.place, lines }
+            SlotPage { page: page.page, physical: page.physical, lines }
         };
         let pages = pages.iter().map(entry).collect();
         Some((index, SlotHeader { sequence, retired, lines_checksum: 0, of_pages: false, pages }))

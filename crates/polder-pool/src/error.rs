@@ -91,33 +91,33 @@ pub enum PoolError {
     },
     /// The device could not read a page, or what it has of the page cannot be relied on, because a
     /// sync has failed behind the write ([`Journal::is_trusted`](crate::Journal::is_trusted)).
-    #[error("cannot read {page} at {place} of the data file")]
+    #[error("cannot read {page} at {physical} of the data file")]
     Read {
         /// The page.
         page: PageId,
         /// Where it lies in the file, in units of pages.
-        place: PhysicalPageNo,
+        physical: PhysicalPageNo,
         /// What the device said.
         source: Arc<io::Error>,
     },
     /// The device could not write a page. The page stays dirty.
-    #[error("cannot write {page} at {place} of the data file")]
+    #[error("cannot write {page} at {physical} of the data file")]
     Write {
         /// The page.
         page: PageId,
         /// Where it lies in the file, in units of pages.
-        place: PhysicalPageNo,
+        physical: PhysicalPageNo,
         /// What the device said.
         source: Arc<io::Error>,
     },
     /// A page is not what was written: its checksum, its id, its kind or what the kind's own check
     /// looks at ([`KindOps::check`](crate::KindOps)) is wrong.
-    #[error("{page} at {place} of the data file is damaged")]
+    #[error("{page} at {physical} of the data file is damaged")]
     Corrupt {
         /// The page.
         page: PageId,
         /// Where it lies in the file, in units of pages.
-        place: PhysicalPageNo,
+        physical: PhysicalPageNo,
         /// What is wrong with it.
         source: FormatError,
     },

@@ -25,7 +25,7 @@ pub struct Outgoing<'a> {
     /// The page.
     pub page: PageId,
     /// Where it goes in the file, in units of pages.
-    pub place: PhysicalPageNo,
+    pub physical: PhysicalPageNo,
     /// All bytes of the page, checksum included; aligned as the device wants it.
     pub bytes: &'a [u8],
     /// The page's full-page image is in the log, and the page has not been written since: until it

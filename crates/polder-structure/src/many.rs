@@ -14,7 +14,7 @@
 //!    v
 //!   Record      reads it, validates its page: done
 //!
-//!   Something changed: it begins again; after `MOST_CONFLICTS` times the job is made alone.
+//!   Something changed: it begins again; after `MOST_CONFLICTS` times the job is run by itself.
 //!   The page of a link is missing: it is loaded, and the machine goes on when it has come.
 //! ```
 //!
@@ -29,11 +29,11 @@
 //! before what has come is seen to. When a flight lands, the machines that waited for it go on at once, to their
 //! end: the page is pinned meanwhile, and was just read by the processor to check it.
 //!
-//! The rules `MANY-1` to `MANY-4` are the pool's. `MANY-4` is kept by draining: while there is a job to
-//! be made alone, or as many answers wait as are to be kept, nothing new is begun and nothing loaded,
-//! until no flight is open. Every job is answered: a machine takes a bounded number of steps from its
-//! root to its end, waits for a flight that lands, or begins again, and that a bounded number of times
-//! before it is made alone.
+//! The rules `MANY-1` to `MANY-4` are the pool's. `MANY-4` is kept by draining: while there is a job
+//! to be run by itself, or as many answers wait as are to be kept, nothing new is begun and nothing
+//! loaded, until no flight is open. Every job is answered: a machine takes a bounded number of steps
+//! from its root to its end, waits for a flight that lands, or begins again, and that a bounded
+//! number of times before its job is run by itself, as an operation of one key is.
 
 use polder_format::PageId;
 use polder_pool::bytes::PageRef;
@@ -48,7 +48,7 @@ use crate::levels::{Levels, root};
 const WIDTH: usize = 8;
 /// Machines that wait for pages at most: many for each that is on its way.
 const MOST_WAITING: usize = 1024;
-/// Conflicts after which a job is made alone.
+/// Conflicts after which a job is run by itself, as an operation of one key is.
 const MOST_CONFLICTS: u8 = 8;
 /// From this level down nodes are too many to be in the processor's caches.
 const FAR_LEVEL: u8 = 1;
@@ -60,8 +60,8 @@ pub enum Read<J> {
     Done,
     /// This part of it is done, and the rest begins at the root.
     Rest(J),
-    /// It must be made alone.
-    Alone,
+    /// It must be run by itself, as an operation of one key is.
+    Singly,
 }
 
 /// Jobs that are done by descending to one page each, or to a few.
@@ -96,11 +96,11 @@ pub trait Jobs<S: Levels> {
         page: &Optimistic<'_>,
     ) -> Result<Read<Self::Job>, Restart>;
 
-    /// Does the first part of a job in the way of an operation that is alone; gives the rest.
+    /// Does the first part of a job by itself, as an operation of one key is done; gives the rest.
     ///
     /// # Errors
     /// Those of the operation.
-    fn alone(&mut self, job: Self::Job) -> Result<Option<Self::Job>, Self::Error>;
+    fn run_singly(&mut self, job: Self::Job) -> Result<Option<Self::Job>, Self::Error>;
 
     /// Whether as many answers are kept as should be.
     fn is_full(&self) -> bool;
@@ -126,7 +126,7 @@ pub fn each<S: Levels, T: Translation, J: Jobs<S>>(
             landed: Vec::new(),
             put_off: Vec::new(),
             again: Vec::new(),
-            alone: Vec::new(),
+            singly: Vec::new(),
             blocked: Blocked::Changed,
             loaded: 0,
         };
@@ -191,7 +191,8 @@ enum Went {
     /// There is another one to take.
     On,
     Done,
-    Alone,
+    /// The job is to be run by itself.
+    Singly,
 }
 
 /// All descents.
@@ -208,8 +209,8 @@ struct Crowd<'p, 'j, S: Levels, T: Translation, J: Jobs<S>> {
     put_off: Vec<Machine<'p, J::Job>>,
     /// Those of them that may try again.
     again: Vec<Machine<'p, J::Job>>,
-    /// Jobs that are to be made alone.
-    alone: Vec<J::Job>,
+    /// Jobs of which each is to be run by itself.
+    singly: Vec<J::Job>,
     /// Why the last machine did not go on.
     blocked: Blocked<'p>,
     loaded: usize,
@@ -238,7 +239,7 @@ impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
                     Ok(Went::Done) => {
                         running.swap_remove(place);
                     }
-                    Ok(Went::Alone) => self.alone.push(running.swap_remove(place).job),
+                    Ok(Went::Singly) => self.singly.push(running.swap_remove(place).job),
                     Err(Restart) if self.is_stopped(&mut running[place]) => {
                         let machine = running.swap_remove(place);
                         self.stop(machine);
@@ -263,7 +264,7 @@ impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
             }
             if self.way.open() == 0 {
                 self.jobs.deliver();
-                self.make_alone()?;
+                self.run_singly()?;
                 self.again.append(&mut self.put_off);
                 if !is_moving && self.again.is_empty() {
                     return Ok(self.loaded);
@@ -274,7 +275,7 @@ impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
 
     /// Whether nothing new is to be begun, so that no flight is open soon (`MANY-4`).
     fn is_draining(&self) -> bool {
-        !self.alone.is_empty() || self.jobs.is_full()
+        !self.singly.is_empty() || self.jobs.is_full()
     }
 
     /// The operation that takes a place that is free.
@@ -321,7 +322,7 @@ impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
                     *machine = Machine::new(job);
                     Ok(Went::On)
                 }
-                Read::Alone => Ok(Went::Alone),
+                Read::Singly => Ok(Went::Singly),
             },
             _ => self.begin(machine),
         }
@@ -375,7 +376,7 @@ impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
         }
         // Only in a damaged structure another level is here.
         if S::level(page.page()) != 0 {
-            return Ok(Went::Alone);
+            return Ok(Went::Singly);
         }
         machine.found = self.jobs.search(machine.job, page.page());
         machine.at = At::Record;
@@ -398,7 +399,7 @@ impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
     #[cold]
     fn stop(&mut self, machine: Machine<'p, J::Job>) {
         let Blocked::Missing(page, parent) = self.blocked else {
-            return self.alone.push(machine.job);
+            return self.singly.push(machine.job);
         };
         let loading = match self.is_draining() && self.way.open() > 0 {
             true => Loading::NotNow,
@@ -406,8 +407,8 @@ impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
         };
         match loading {
             Loading::Flies(flight) => self.waiting.push((flight, machine)),
-            // To wait for it is what an operation alone does (MANY-3).
-            _ if self.way.open() == 0 => self.alone.push(machine.job),
+            // To wait for it is what an operation of one key does (MANY-3).
+            _ if self.way.open() == 0 => self.singly.push(machine.job),
             _ => self.put_off.push(machine),
         }
     }
@@ -444,7 +445,7 @@ impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
                     return Err((machine.job, error.clone().into()));
                 }
                 // MANY-3
-                Err(_) => self.alone.push(machine.job),
+                Err(_) => self.singly.push(machine.job),
             }
         }
         self.landed = landed;
@@ -456,18 +457,18 @@ impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
             match self.step(&mut machine) {
                 Ok(Went::On) => {}
                 Ok(Went::Done) => return,
-                Ok(Went::Alone) => return self.alone.push(machine.job),
+                Ok(Went::Singly) => return self.singly.push(machine.job),
                 Err(Restart) if self.is_stopped(&mut machine) => return self.stop(machine),
                 Err(Restart) => {}
             }
         }
     }
 
-    /// Makes jobs alone; called while no flight is open.
+    /// Runs jobs, each by itself; called while no flight is open.
     #[inline(always)]
-    fn make_alone(&mut self) -> Result<(), Failed<S, J>> {
-        while let Some(job) = self.alone.pop() {
-            match self.jobs.alone(job) {
+    fn run_singly(&mut self) -> Result<(), Failed<S, J>> {
+        while let Some(job) = self.singly.pop() {
+            match self.jobs.run_singly(job) {
                 Ok(None) => {}
                 Ok(Some(rest)) => self.again.push(Machine::new(rest)),
                 Err(error) => return Err((job, error)),

@@ -140,7 +140,7 @@ impl<T: Translation> Replay<'_, T> {
             let mut about: Vec<Record<'_>> = Vec::new();
             for record in records(group) {
                 match record.operation {
-                    Operation::Directory { place } if maps => self.pool.redo_directory(place),
+                    Operation::Directory { physical } if maps => self.pool.redo_directory(physical),
                     Operation::Directory { .. } => {}
                     _ if (record.page.space() == SpaceId::FILE) == maps => about.push(record),
                     _ => {}

@@ -12,7 +12,7 @@
 //! Values are copied out of their leaves, as a single lookup does it, one behind the other into a
 //! buffer. They are delivered from there once no page is in flight, or after each round if none is
 //! (`MANY-4`), so that users are called with no part of the tree in hand, and may do with it what they
-//! like. Of what overflows, each value is looked up alone.
+//! like. Of what overflows, each value is looked up by itself.
 
 mod ranges;
 mod warm;
@@ -223,7 +223,7 @@ impl<T: Translation> Jobs<TreePages> for Lookups<'_, '_, T> {
         let read = loop {
             let end = self.equal_end(run);
             if !self.keep(node, slot, run.begin..end) {
-                break Read::Alone;
+                break Read::Singly;
             }
             if end == run.end {
                 break Read::Done;
@@ -236,10 +236,10 @@ impl<T: Translation> Jobs<TreePages> for Lookups<'_, '_, T> {
             slot = node.search_covered(self.key(run)).ok();
         };
         let stands = page.validate();
-        if stands.is_err() || (matches!(read, Read::Alone) && answers == self.answers.len()) {
+        if stands.is_err() || (matches!(read, Read::Singly) && answers == self.answers.len()) {
             self.answers.truncate(answers);
             self.bytes.truncate(bytes);
-        } else if matches!(read, Read::Alone) {
+        } else if matches!(read, Read::Singly) {
             // What came before the value that overflows is answered.
             return Ok(Read::Rest(run));
         }
@@ -247,7 +247,7 @@ impl<T: Translation> Jobs<TreePages> for Lookups<'_, '_, T> {
     }
 
     #[cold]
-    fn alone(&mut self, run: Run) -> Result<Option<Run>, TreeError> {
+    fn run_singly(&mut self, run: Run) -> Result<Option<Run>, TreeError> {
         let end = self.equal_end(run);
         let key = self.key(run);
         let read = &mut *self.read;

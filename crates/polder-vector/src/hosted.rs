@@ -163,13 +163,13 @@ impl Structure for VectorStructure {
     /// of them.
     fn options(pages: &mut dyn Iterator<Item = PageBuf>) -> Option<NewIndex> {
         while let Some(page) = pages.next() {
-            let told_by = page.page();
-            let hnsw = || hnsw::told_by(told_by).map(Kind::Hnsw);
-            let vamana = || vamana::told_by(told_by).map(|(of, centre)| Kind::Vamana(of, centre));
+            let bytes = page.page();
+            let hnsw = || hnsw::options_in(bytes).map(Kind::Hnsw);
+            let vamana = || vamana::options_in(bytes).map(|(of, centre)| Kind::Vamana(of, centre));
             if let Some(graph) = hnsw().or_else(vamana) {
                 return Some(NewIndex(graph));
             }
-            if let Some(options) = ivf::options_in(told_by) {
+            if let Some(options) = ivf::options_in(bytes) {
                 let mut centroids = ivf::Centroids::new(options);
                 iter::once(page).chain(pages).for_each(|page| centroids.note(page.page()));
                 return centroids.into_index().map(|(of, around)| NewIndex(Kind::Ivf(of, around)));

@@ -168,15 +168,15 @@ fn check_devices<T: Translation>(
     let file = PageFile::new(engine.log().data_device(), size, superblock.store_id);
     let mut maps = Maps::read(file.clone(), Some(superblock.space_directory));
     let end = engine.log().end();
-    for (place, header) in std::mem::take(&mut maps.pages) {
-        check_lsn(report, place.offset(size), header.page_id, header.lsn, end);
+    for (physical, header) in std::mem::take(&mut maps.pages) {
+        check_lsn(report, physical.offset(size), header.page_id, header.lsn, end);
     }
     let mut pages = Pages { maps, file, end, names: names_of(engine), report, progress };
     pages.check();
     let faults = pages.maps.faults;
     check_superblocks(device, report);
     for fault in faults {
-        report.fault("data", fault.place.offset(size), Some(fault.page), fault.what);
+        report.fault("data", fault.physical.offset(size), Some(fault.page), fault.what);
     }
     Ok(())
 }
@@ -314,7 +314,7 @@ impl Pages<'_> {
         };
         let last = used.iter().rposition(|used| *used).unwrap_or(first);
         let file = self.file.clone();
-        let begin = extent.place.get();
+        let begin = extent.physical.get();
         file.run(begin + first as u64, (last - first + 1) as u64, &mut |place, bytes| {
             let at = place - begin;
             if let Some(id) = id(at).filter(|_| used[at as usize]) {
@@ -328,8 +328,8 @@ impl Pages<'_> {
         })
     }
 
-    fn page(&mut self, place: PhysicalPageNo, id: PageId, found: Result<PageHeader, String>) {
-        let (offset, before) = (place.offset(self.file.size), self.report.faults.len());
+    fn page(&mut self, physical: PhysicalPageNo, id: PageId, found: Result<PageHeader, String>) {
+        let (offset, before) = (physical.offset(self.file.size), self.report.faults.len());
         match found {
             Ok(header) => check_lsn(self.report, offset, id, header.lsn, self.end),
             Err(what) => self.report.fault("data", offset, Some(id), what),

@@ -196,7 +196,7 @@ fn names(closed: &ClosedStore, superblock: &Superblock) -> HashMap<SpaceId, Stri
     let file = PageFile::new(data, superblock.page_size, id);
     let maps = Maps::read(file.clone(), Some(superblock.space_directory));
     for extent in maps.extents().iter().filter(|extent| extent.space == SpaceId::CATALOGUE) {
-        file.run(extent.place.get(), extent.pages, &mut |_, bytes| {
+        file.run(extent.physical.get(), extent.pages, &mut |_, bytes| {
             let found = bytes.ok().map(|bytes| catalogue_entries(&file, bytes));
             for (name, record) in found.unwrap_or_default() {
                 learn(&mut names, &name, &record);
@@ -273,7 +273,7 @@ fn describe(
             };
             out.detail = format!("pages {}", runs.iter().map(run).collect::<Vec<_>>().join(", "));
         }
-        Operation::Directory { place } => out.detail = place.to_string(),
+        Operation::Directory { physical } => out.detail = physical.to_string(),
         Operation::Loaded { entries } => out.detail = format!("{entries} entries"),
         Operation::Checkpoint(counts) => {
             out.detail = format!("replay from {}, {} tables", counts.start.0, counts.tables.len());

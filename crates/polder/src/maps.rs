@@ -27,7 +27,7 @@ const MAX_HEIGHT: u8 = 6;
 /// A page of the maps that cannot be used.
 #[derive(Debug)]
 pub(crate) struct MapFault {
-    pub(crate) place: PhysicalPageNo,
+    pub(crate) physical: PhysicalPageNo,
     pub(crate) page: PageId,
     pub(crate) what: String,
 }
@@ -66,7 +66,7 @@ pub(crate) struct Laid {
     pub(crate) space: SpaceId,
     pub(crate) first: PageNo,
     pub(crate) pages: u64,
-    pub(crate) place: PhysicalPageNo,
+    pub(crate) physical: PhysicalPageNo,
 }
 
 /// All maps of a file.
@@ -128,7 +128,7 @@ impl Maps {
 
     fn fault(&mut self, place: u64, page: PageId, what: impl ToString) {
         self.faults.push(MapFault {
-            place: PhysicalPageNo::new(place),
+            physical: PhysicalPageNo::new(place),
             page,
             what: what.to_string(),
         });
@@ -217,7 +217,7 @@ impl Maps {
             let laid = map.elements.iter().filter_map(move |(index, place)| {
                 let extent = self.schedule.extent(*index)?;
                 let (first, pages) = (extent.first, extent.pages);
-                Some(Laid { space, first, pages, place: PhysicalPageNo::new(*place) })
+                Some(Laid { space, first, pages, physical: PhysicalPageNo::new(*place) })
             });
             laid.collect::<Vec<_>>()
         };
@@ -278,22 +278,22 @@ impl Maps {
         }
     }
 
-    /// What the maps say of the state that a page had at `lsn`, in a copy at `place` (none: not in
-    /// the data file).
+    /// What the maps say of the state that a page had at `lsn`, in a copy at `physical` (none: not
+    /// in the data file).
     ///
     /// A map that is older than the page is not asked: when the page was changed it was in use.
     pub(crate) fn standing(
         &mut self,
         page: PageId,
         lsn: Lsn,
-        place: Option<PhysicalPageNo>,
+        physical: Option<PhysicalPageNo>,
     ) -> Standing {
         match self.element_of(page) {
             Element::Unknown => return Standing::Unknown,
             Element::Known(0, as_of) if lsn > as_of => return Standing::Unknown,
             Element::Known(0, _) => return Standing::Gone,
             Element::Known(expected, as_of) => {
-                if place.is_some_and(|place| place.get() != expected) {
+                if physical.is_some_and(|physical| physical.get() != expected) {
                     return if lsn > as_of { Standing::Unknown } else { Standing::Gone };
                 }
             }

@@ -39,8 +39,8 @@ impl PageFile {
     }
 
     /// The bytes at a physical page number, whatever they are.
-    pub(crate) fn bytes(&self, place: PhysicalPageNo) -> io::Result<Vec<u8>> {
-        read_block(&*self.device, place.offset(self.size), self.size.bytes())
+    pub(crate) fn bytes(&self, physical: PhysicalPageNo) -> io::Result<Vec<u8>> {
+        read_block(&*self.device, physical.offset(self.size), self.size.bytes())
     }
 
     /// The page at a byte of the file that need not be a multiple of the page size.
@@ -48,13 +48,13 @@ impl PageFile {
         read_block(&*self.device, offset, self.size.bytes())
     }
 
-    /// The page `id`, which should lie at `place`.
+    /// The page `id`, which should lie at `physical`.
     pub(crate) fn page(
         &self,
-        place: PhysicalPageNo,
+        physical: PhysicalPageNo,
         id: PageId,
     ) -> Result<(PageHeader, Vec<u8>), PageFault> {
-        let bytes = self.bytes(place)?;
+        let bytes = self.bytes(physical)?;
         let header = self.seed.verify(&bytes, id)?;
         Ok((header, bytes))
     }

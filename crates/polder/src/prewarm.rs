@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use polder_format::{Heat, PageId, PageNo};
+use polder_format::{PageId, PageNo, Temperature};
 use polder_pool::{PoolError, Prewarmed, Space, Translation};
 
 use crate::any::dispatch;
@@ -126,7 +126,7 @@ fn prewarm_space<T: Translation>(
             next = some.back().map(|last: &PageNo| last.get() + 1);
         }
         let page = some.pop_front()?;
-        Some((PageId::new(space.id(), page), Heat::Warm))
+        Some((PageId::new(space.id(), page), Temperature::Warm))
     });
     // Others may make pages meanwhile.
     let done = engine.pool.prewarm(pages, |at| {

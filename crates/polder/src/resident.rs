@@ -15,8 +15,8 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use polder_format::{
-    FormatError, Heat, PageId, PageSize, RESIDENT_HEADER_BYTES, RESIDENT_PAGE_BYTES,
-    ResidentHeader, StoreId,
+    FormatError, PageId, PageSize, RESIDENT_HEADER_BYTES, RESIDENT_PAGE_BYTES, ResidentHeader,
+    StoreId, Temperature,
 };
 use thiserror::Error;
 
@@ -41,7 +41,7 @@ pub(crate) enum Unusable {
 pub(crate) fn save(
     directory: &Path,
     (store_id, page_size): (StoreId, PageSize),
-    pages: &[(PageId, Heat)],
+    pages: &[(PageId, Temperature)],
 ) -> io::Result<()> {
     let new = directory.join(RESIDENT_NEW);
     let written = write(&new, (store_id, page_size), pages)
@@ -56,15 +56,15 @@ pub(crate) fn save(
 fn write(
     path: &Path,
     (store_id, page_size): (StoreId, PageSize),
-    pages: &[(PageId, Heat)],
+    pages: &[(PageId, Temperature)],
 ) -> io::Result<()> {
     let mut file = BufWriter::with_capacity(BUFFER_BYTES, File::create(path)?);
-    let (mut checksum, mut counts) = (0, [0; Heat::ALL.len()]);
+    let (mut checksum, mut counts) = (0, [0; Temperature::ALL.len()]);
     file.write_all(&[0; RESIDENT_HEADER_BYTES])?;
-    for (page, heat) in pages {
-        let word = heat.encode(*page);
+    for (page, temperature) in pages {
+        let word = temperature.encode(*page);
         checksum = crc32c::crc32c_append(checksum, &word);
-        counts[*heat as usize] += 1;
+        counts[*temperature as usize] += 1;
         file.write_all(&word)?;
     }
     file.rewind()?;
@@ -135,19 +135,19 @@ impl ResidentList {
     }
 
     /// The hottest of its pages, at most so many, in the order of the file.
-    pub(crate) fn hottest(mut self, most: u64) -> impl Iterator<Item = (PageId, Heat)> {
-        let (mut left, mut of_heat) = (most, self.header.counts);
-        for count in of_heat.iter_mut().rev() {
+    pub(crate) fn hottest(mut self, most: u64) -> impl Iterator<Item = (PageId, Temperature)> {
+        let (mut left, mut of_temperature) = (most, self.header.counts);
+        for count in of_temperature.iter_mut().rev() {
             *count = left.min(*count);
             left -= *count;
         }
         let mut word = [0; RESIDENT_PAGE_BYTES];
         // If it cannot be read any more, that was all.
         let words = std::iter::from_fn(move || self.file.read_exact(&mut word).ok().map(|()| word));
-        words.map(Heat::decode).filter(move |(_, heat)| {
-            let of_heat = &mut of_heat[*heat as usize];
-            let is_wanted = *of_heat > 0;
-            *of_heat -= u64::from(is_wanted);
+        words.map(Temperature::decode).filter(move |(_, temperature)| {
+            let of_temperature = &mut of_temperature[*temperature as usize];
+            let is_wanted = *of_temperature > 0;
+            *of_temperature -= u64::from(is_wanted);
             is_wanted
         })
     }
@@ -161,12 +161,12 @@ mod tests {
 
     const STORE: (StoreId, PageSize) = (StoreId([3; 16]), PageSize::MIN);
 
-    fn pages(count: u64) -> Vec<(PageId, Heat)> {
+    fn pages(count: u64) -> Vec<(PageId, Temperature)> {
         let page = |n| PageId::new(SpaceId::CATALOGUE, PageNo::new(n).unwrap());
-        (0..count).map(|n| (page(n), Heat::ALL[n as usize % 4])).collect()
+        (0..count).map(|n| (page(n), Temperature::ALL[n as usize % 4])).collect()
     }
 
-    fn read(directory: &Path) -> Result<Vec<(PageId, Heat)>, Unusable> {
+    fn read(directory: &Path) -> Result<Vec<(PageId, Temperature)>, Unusable> {
         let list = ResidentList::open(directory, STORE)?;
         Ok(list.map(|list| list.hottest(u64::MAX).collect()).unwrap_or_default())
     }
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(read(dir.path()).unwrap(), []);
     }
 
-    /// In the order of the file, and of each heat the first ones.
+    /// In the order of the file, and of each temperature the first ones.
     #[test]
     fn the_hottest_come_where_not_all_have_room() {
         let dir = tempfile::tempdir().unwrap();
@@ -197,8 +197,8 @@ mod tests {
             let found: Vec<_> = list.hottest(most).collect();
             assert_eq!(found.len() as u64, most.min(40));
             assert!(found.is_sorted_by_key(|(page, _)| *page));
-            let coldest = found.iter().map(|(_, heat)| *heat).min();
-            let is_hotter = |page: &&(PageId, Heat)| Some(page.1) > coldest;
+            let coldest = found.iter().map(|(_, temperature)| *temperature).min();
+            let is_hotter = |page: &&(PageId, Temperature)| Some(page.1) > coldest;
             let hotter = all.iter().filter(is_hotter).filter(|page| !found.contains(page));
             assert_eq!(hotter.count(), if most == 0 { 40 } else { 0 }, "{most} pages");
         }

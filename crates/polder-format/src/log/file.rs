@@ -110,7 +110,7 @@ pub struct SlotPage {
     /// The page.
     pub page: PageId,
     /// Where it lies in the data file.
-    pub place: PhysicalPageNo,
+    pub physical: PhysicalPageNo,
     /// Which of its lines are in the slot: those in which it differs from what lies there.
     pub lines: Lines,
 }
@@ -376,7 +376,7 @@ impl SlotHeader {
         for (i, page) in self.pages.iter().enumerate() {
             let at = SLOT_PAGES_AT + SLOT_PAGE_BYTES * i;
             put(&mut block, at, page.page.to_bits());
-            put(&mut block, at + 8, page.place.get());
+            put(&mut block, at + 8, page.physical.get());
             put(&mut block, at + 16, page.lines.0);
         }
         seal(seed, block)
@@ -395,7 +395,7 @@ impl SlotHeader {
             let at = SLOT_PAGES_AT + entry_bytes * i;
             SlotPage {
                 page: PageId::from_link(u64_at(block, at)),
-                place: PhysicalPageNo::new(u64_at(block, at + 8)),
+                physical: PhysicalPageNo::new(u64_at(block, at + 8)),
                 lines: if of_pages { Lines::ALL } else { Lines(u64_at(block, at + 16)) },
             }
         };
@@ -428,7 +428,7 @@ mod tests {
             pages: vec![
                 SlotPage {
                     page: PageId::from_link(5),
-                    place: PhysicalPageNo::new(99),
+                    physical: PhysicalPageNo::new(99),
                     lines: Lines(0x8000_0000_0000_0003),
                 };
                 64

@@ -104,7 +104,7 @@ pub enum Operation<'a> {
     /// The root of the space directory lies here. Of no page.
     Directory {
         /// Its physical page number.
-        place: PhysicalPageNo,
+        physical: PhysicalPageNo,
     },
     /// A page of a map is gone; its physical page may have another owner from then on.
     Freed,
@@ -308,7 +308,7 @@ impl Operation<'_> {
                     out.half(*count);
                 }
             }
-            Operation::Directory { place } => out.word(place.get()),
+            Operation::Directory { physical } => out.word(physical.get()),
             Operation::Freed => {}
             Operation::EndOfRecovery { end } => out.word(end.0),
             Operation::Insert { version, key, value, .. } => {
@@ -469,7 +469,7 @@ fn operation(
             }
             Operation::Mark { used: flags & flag::USED != 0, runs }
         }
-        kind::DIRECTORY => Operation::Directory { place: PhysicalPageNo::new(content.word()?) },
+        kind::DIRECTORY => Operation::Directory { physical: PhysicalPageNo::new(content.word()?) },
         kind::FREED => Operation::Freed,
         kind::END_OF_RECOVERY => Operation::EndOfRecovery { end: Lsn(content.word()?) },
         kind::INSERT => {

@@ -39,7 +39,7 @@ pub(super) fn redo_maps<T: Translation>(
                 }
             }
             match record.operation {
-                Operation::Directory { place } => pool.redo_directory(place),
+                Operation::Directory { physical } => pool.redo_directory(physical),
                 Operation::Freed => {}
                 _ if record.page.space() != SpaceId::FILE || record.page.is_null() => {}
                 // Where a page lay that was freed later, another page may lie by the end of the

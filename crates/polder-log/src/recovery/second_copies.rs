@@ -55,7 +55,7 @@ pub(crate) struct SecondCopies {
 
 /// A page that is not whole in its place.
 pub(crate) struct TornPage {
-    pub(crate) place: PhysicalPageNo,
+    pub(crate) physical: PhysicalPageNo,
     /// What lies there.
     pub(crate) there: Vec<u8>,
     /// What it becomes by the slots.
@@ -111,13 +111,13 @@ impl SecondCopies {
     ) -> impl Iterator<Item = io::Result<TornPage>> + 'a {
         let is_first = move |(number, copy): &(usize, &Copy)| {
             // There are a few thousand copies at most.
-            let is_there = |other: &Copy| other.page.place == copy.page.place;
-            let end = copy.page.place.offset(self.size).checked_add(self.size.bytes() as u64);
+            let is_there = |other: &Copy| other.page.physical == copy.page.physical;
+            let end = copy.page.physical.offset(self.size).checked_add(self.size.bytes() as u64);
             end.is_some_and(|end| end <= len) && !self.copies[..*number].iter().any(is_there)
         };
         let firsts = self.copies.iter().enumerate().filter(is_first);
         firsts.filter_map(move |(first, copy)| {
-            self.torn_at(data, first, copy.page.place, counts).transpose()
+            self.torn_at(data, first, copy.page.physical, counts).transpose()
         })
     }
 
@@ -126,16 +126,16 @@ impl SecondCopies {
         &self,
         data: &dyn Device,
         first: usize,
-        place: PhysicalPageNo,
+        physical: PhysicalPageNo,
         counts: &dyn Fn(Lsn) -> bool,
     ) -> io::Result<Option<TornPage>> {
-        let there = read_block(data, place.offset(self.size), self.size.bytes())?;
+        let there = read_block(data, physical.offset(self.size), self.size.bytes())?;
         if !self.is_torn(&there) {
             return Ok(None);
         }
-        let copies = self.copies[first..].iter().filter(|copy| copy.page.place == place);
+        let copies = self.copies[first..].iter().filter(|copy| copy.page.physical == physical);
         let latest = self.last_state(&there, &copies.collect::<Vec<_>>(), counts);
-        Ok(latest.map(|(header, image)| TornPage { place, there, header, image }))
+        Ok(latest.map(|(header, image)| TornPage { physical, there, header, image }))
     }
 
     /// `SLOT-3`: the latest state that was to be written over `there`, of those that count. Of the slots

@@ -23,7 +23,7 @@ pub(super) fn restore_torn(
     let len = data.len().map_err(LogError::io("read"))?;
     for torn in copies.torn(data, len, &of_log) {
         let torn = torn.map_err(LogError::io("read"))?;
-        match write_block(data, torn.place.offset(page_size), &torn.image) {
+        match write_block(data, torn.physical.offset(page_size), &torn.image) {
             Ok(()) => restored += 1,
             // A page that was freed later, and its block given back: nobody needs it. If
             // somebody does, R8 finds out.

@@ -138,9 +138,9 @@ fn slots_that_are_stuck_do_not_keep_the_log_from_growing() {
     disk.set_plan(full());
     let image = Image([0; 4096]);
     let protect = |number| {
-        let (page, place) = (page(number), PhysicalPageNo::new(number));
+        let (page, physical) = (page(number), PhysicalPageNo::new(number));
         let lines = polder_format::log::Lines::ALL;
-        log.before_write(&[Outgoing { page, place, bytes: &image.0, imaged: false, lines }])
+        log.before_write(&[Outgoing { page, physical, bytes: &image.0, imaged: false, lines }])
     };
     for number in 1..3 {
         let ticket = protect(number).unwrap();

@@ -47,7 +47,7 @@ fn sample(atomic: usize, options: LogOptions) -> Sample {
         ChecksumSeed::new(ID).seal(&mut image.0);
         let written = Outgoing {
             page: page(1),
-            place: PhysicalPageNo::new(20),
+            physical: PhysicalPageNo::new(20),
             bytes: &image.0,
             imaged: false,
             lines,

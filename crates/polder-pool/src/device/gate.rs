@@ -37,10 +37,11 @@ pub(crate) struct Moving {
 }
 
 impl Moving {
-    /// A page was written to `place`. Called while the extent-move gate is held shared, after the
-    /// write.
-    pub(crate) fn note(&self, place: PhysicalPageNo) {
-        if let Some(page) = place.get().checked_sub(self.from.get()).filter(|p| *p < self.pages) {
+    /// A page was written to `physical`. Called while the extent-move gate is held shared, after
+    /// the write.
+    pub(crate) fn note(&self, physical: PhysicalPageNo) {
+        if let Some(page) = physical.get().checked_sub(self.from.get()).filter(|p| *p < self.pages)
+        {
             lock(&self.noted).insert(page);
         }
     }

@@ -33,7 +33,7 @@ pub(crate) struct FrameMeta {
     page: AtomicU64,
     /// Where the page lies in the file. Changed as `page` is; and by a thread that moves the
     /// extent, holding the page shared.
-    place: AtomicU64,
+    physical: AtomicU64,
     /// The version of the frame while it holds no page (`POOL-3`). Changed as `page` is.
     version: AtomicU32,
     /// The version that the device has, or "never". Changed by a thread that loads the page, or
@@ -78,12 +78,12 @@ impl FrameMeta {
     }
 
     pub(crate) fn physical(&self) -> PhysicalPageNo {
-        PhysicalPageNo::new(self.place.load(Ordering::Acquire))
+        PhysicalPageNo::new(self.physical.load(Ordering::Acquire))
     }
 
     /// The page lies somewhere else from now on; the caller holds *writing*, or the page.
-    pub(crate) fn set_physical(&self, place: PhysicalPageNo) {
-        self.place.store(place.get(), Ordering::Release);
+    pub(crate) fn set_physical(&self, physical: PhysicalPageNo) {
+        self.physical.store(physical.get(), Ordering::Release);
     }
 
     /// The version that the next page in this frame begins with.
@@ -92,11 +92,11 @@ impl FrameMeta {
     }
 
     /// F9: the frame now holds this page.
-    pub(crate) fn assign(&self, page: PageId, place: PhysicalPageNo, on_device: bool) {
+    pub(crate) fn assign(&self, page: PageId, physical: PhysicalPageNo, on_device: bool) {
         debug_assert!(self.page().is_null(), "META-1: {} is here, and {page} comes", self.page());
         let written = if on_device { self.version().get() } else { NEVER };
         self.written.store(written, Ordering::Relaxed);
-        self.place.store(place.get(), Ordering::Relaxed);
+        self.physical.store(physical.get(), Ordering::Relaxed);
         self.imaged.store(false, Ordering::Relaxed);
         self.unsure.store(false, Ordering::Relaxed);
         self.awaits_scan.store(false, Ordering::Relaxed);

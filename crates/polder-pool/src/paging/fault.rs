@@ -90,7 +90,7 @@ impl<T: Translation> Shared<T> {
         loop {
             // F2  may fault, so it comes before the frame
             let relocations = self.relocations();
-            let place = (self.locate)(self, space, page)?;
+            let physical = (self.locate)(self, space, page)?;
             // F3  a frame; nothing is held or claimed
             let near = self.core.frames.for_load();
             let frame = match self.ensure_spare(&mut spare, space, page, near) {
@@ -108,7 +108,7 @@ impl<T: Translation> Shared<T> {
                 Claimed::Taken => return Ok(None),
             };
             let Some(spare) = spare.take() else { return Ok(None) };
-            let mut open = OpenFault::new((self, space), page, place, spare, claim);
+            let mut open = OpenFault::new((self, space), page, physical, spare, claim);
             // F7  nobody waits for it but threads that want this very page
             let device = &self.core.data.device;
             let tiers = self.core.frames.tiers().filter(|tiers| tiers.is_tuned());
@@ -261,7 +261,7 @@ impl<T: Translation> Shared<T> {
         let mut made = loop {
             // F2 and F3
             let relocations = self.relocations();
-            let place = (self.locate)(self, space, page)?;
+            let physical = (self.locate)(self, space, page)?;
             let frame = self.ensure_spare(&mut spare, space, page, self.core.frames.here())?;
             // F4 to F6
             match self.claim(space, page, frame, relocations)? {
@@ -269,7 +269,7 @@ impl<T: Translation> Shared<T> {
                     spare.take().map(Spare::spend);
                     // F9 and F10  held, until there are zeros in it
                     let meta = self.core.latches.meta(frame);
-                    meta.assign(id, place, false);
+                    meta.assign(id, physical, false);
                     let marked = self.core.replacement.admit(frame, id, false);
                     let word = StateWord::exclusive(frame, meta.version()).with_mark(marked);
                     self.translation.before_publish(frame);
@@ -281,7 +281,7 @@ impl<T: Translation> Shared<T> {
                 Claimed::Moved => {}
                 // A faulter that came too late has it, or will give it up.
                 Claimed::Taken => {
-                    // Its physical page number is right: an extent may have moved since `place`
+                    // Its physical page number is right: an extent may have moved since `physical`
                     // was read.
                     if let Some(found) = self.latch_resident(space, page) {
                         // LOAN-2: a page that is lent is given out again only by maps that are
@@ -379,7 +379,8 @@ mod tests {
         let page = create(&space);
         let (shared, core) = (space.shared(), space.space_core());
         let moved = PhysicalPageNo::new((shared.locate)(shared, core, page).unwrap().get() + 1);
-        let set = |place| shared.latch_resident(core, page).unwrap().meta().set_physical(place);
+        let set =
+            |physical| shared.latch_resident(core, page).unwrap().meta().set_physical(physical);
         set(moved);
         drop(shared.make(core, page).unwrap());
         let found = shared.latch_resident(core, page).unwrap().meta().physical();

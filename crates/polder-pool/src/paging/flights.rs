@@ -95,13 +95,13 @@ impl<T: Translation> Shared<T> {
         }
         // F2
         let relocations = self.relocations();
-        let Some(place) = (self.locate_at_once)(self, space, page) else { return Begun::NotNow };
+        let Some(physical) = (self.locate_at_once)(self, space, page) else { return Begun::NotNow };
         // F3
         let Some(spare) = spare(space, page) else { return Begun::NotNow };
         // F4 to F6
         match self.claim(space, page, spare.frame, relocations) {
             Ok(Claimed::Ours(claim)) => {
-                Begun::Open(OpenFault::new((self, space), page, place, spare, claim))
+                Begun::Open(OpenFault::new((self, space), page, physical, spare, claim))
             }
             Ok(Claimed::Taken) => Begun::Taken,
             Ok(Claimed::Moved) | Err(_) => Begun::NotNow,

@@ -32,7 +32,7 @@ pub(crate) struct OpenFault<'p, T: Translation> {
     shared: &'p Shared<T>,
     space: &'p SpaceCore<T>,
     page: PageNo,
-    place: PhysicalPageNo,
+    physical: PhysicalPageNo,
     claim: &'p StateCell,
     /// None once the page is published.
     spare: Option<Spare<'p, T>>,
@@ -58,11 +58,11 @@ impl<'p, T: Translation> OpenFault<'p, T> {
     pub(crate) fn new(
         (shared, space): (&'p Shared<T>, &'p SpaceCore<T>),
         page: PageNo,
-        place: PhysicalPageNo,
+        physical: PhysicalPageNo,
         spare: Spare<'p, T>,
         claim: &'p StateCell,
     ) -> OpenFault<'p, T> {
-        OpenFault { shared, space, page, place, claim, spare: Some(spare), reading: None }
+        OpenFault { shared, space, page, physical, claim, spare: Some(spare), reading: None }
     }
 
     /// The page that it loads.
@@ -73,20 +73,20 @@ impl<'p, T: Translation> OpenFault<'p, T> {
     /// F7: what the device is to do. Once; the fault is kept until it is done (`FLIGHT-2`).
     pub(crate) fn request(&mut self) -> Result<Request, PoolError> {
         let core = &self.shared.core;
-        let (page, place) = (self.id(), self.place);
+        let (page, physical) = (self.id(), self.physical);
         if let Some(journal) = &core.journal
             && !journal.is_trusted(page)
         {
             let lost = "it was written before a sync that failed; open the store again";
             let source = Arc::new(io::Error::other(lost));
-            return Err(PoolError::Read { page, place, source });
+            return Err(PoolError::Read { page, physical, source });
         }
         self.reading = Some(core.data.reads.begin().ok_or(PoolError::Closed)?);
         let size = core.page_size();
         // SAFETY: the frame is ours and mapped while the pool lives; stale readers of its former
         // page read it by `bytes` and will not validate.
         let buffer = unsafe { Buffer::new(self.bytes().base(), size.bytes()) };
-        Ok(Request::new(Direction::Read, page, place.offset(size), buffer))
+        Ok(Request::new(Direction::Read, page, physical.offset(size), buffer))
     }
 
     /// F8 to F10: the device has done what it was asked to, with this outcome. On an error the fault is
@@ -100,8 +100,8 @@ impl<'p, T: Translation> OpenFault<'p, T> {
         self.reading = None;
         core.counters.add(Counter::DeviceReads, 1);
         core.counters.add(Counter::DeviceReadBytes, core.page_size().bytes() as u64);
-        let (page, place) = (self.id(), self.place);
-        outcome.map_err(|e| PoolError::Read { page, place, source: Arc::new(e) })?;
+        let (page, physical) = (self.id(), self.physical);
+        outcome.map_err(|e| PoolError::Read { page, physical, source: Arc::new(e) })?;
         self.check()?;
         debug_assert!(self.claim.peek().is_in_flight(), "POOL-1: {page} was loaded by two");
         // F9  what is known of the frame, before anybody can come to it
@@ -118,7 +118,7 @@ impl<'p, T: Translation> OpenFault<'p, T> {
     /// F8.
     fn check(&self) -> Result<(), PoolError> {
         let (core, at) = (&self.shared.core, self.bytes());
-        let (page, place) = (self.id(), self.place);
+        let (page, physical) = (self.id(), self.physical);
         // SAFETY: the frame is ours, so that nobody writes it; others may only read.
         let bytes =
             unsafe { std::slice::from_raw_parts(at.base().as_ptr(), core.page_size().bytes()) };
@@ -132,14 +132,14 @@ impl<'p, T: Translation> OpenFault<'p, T> {
                 }
                 core.kinds.check(&header, at)
             })
-            .map_err(|source| PoolError::Corrupt { page, place, source })
+            .map_err(|source| PoolError::Corrupt { page, physical, source })
     }
 
     /// F9: the frame holds the page that was loaded, which is pinned. Gives its word.
     fn move_in(&self, hint: AccessHint) -> (Pin<'p>, StateWord) {
         let (core, frame) = (&self.shared.core, self.frame());
         let meta = core.latches.meta(frame);
-        meta.assign(self.id(), self.place, true);
+        meta.assign(self.id(), self.physical, true);
         let pin = Pin::new(meta);
         let once = hint == AccessHint::Scan;
         let marked = core.replacement.admit(frame, self.id(), once);

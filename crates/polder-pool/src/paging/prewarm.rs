@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use polder_format::{Heat, PageId, SpaceId};
+use polder_format::{PageId, SpaceId, Temperature};
 
 use crate::device::{Batch, sort_by_offset};
 use crate::error::PoolError;
@@ -81,7 +81,7 @@ pub enum PrewarmEnd {
 type Open<'o, T> = &'o dyn Fn(SpaceId) -> Option<Arc<SpaceCore<T>>>;
 
 /// A page of a batch that is not resident, and its space.
-type Missing<T> = (Arc<SpaceCore<T>>, PageId, Heat);
+type Missing<T> = (Arc<SpaceCore<T>>, PageId, Temperature);
 
 /// Whether the device is to blame, and the page may be there another time.
 fn is_failed_read(error: &PoolError) -> bool {
@@ -93,7 +93,7 @@ impl<T: Translation> Shared<T> {
     pub(crate) fn prewarm(
         &self,
         open: Open<'_, T>,
-        wanted: &mut dyn Iterator<Item = (PageId, Heat)>,
+        wanted: &mut dyn Iterator<Item = (PageId, Temperature)>,
         goes_on: &mut dyn FnMut(Prewarmed) -> bool,
     ) -> Prewarmed {
         let (mut done, mut wanted) = (Prewarmed::default(), wanted.peekable());
@@ -121,7 +121,7 @@ impl<T: Translation> Shared<T> {
             let asked = batch.len() as u64;
             let missing: Vec<_> = batch
                 .into_iter()
-                .filter_map(|(page, heat)| {
+                .filter_map(|(page, temperature)| {
                     // Neighbours mostly share their space.
                     if last.as_ref().is_none_or(|last| last.id != page.space()) {
                         last = open(page.space());
@@ -130,7 +130,7 @@ impl<T: Translation> Shared<T> {
                     // Y2
                     let is_missing = self.is_to_be_loaded(&space, page);
                     done.failed += u64::from(is_missing.as_ref().is_err_and(is_failed_read));
-                    is_missing.unwrap_or(false).then_some((space, page, heat))
+                    is_missing.unwrap_or(false).then_some((space, page, temperature))
                 })
                 .collect();
             // Y3 and Y4
@@ -199,7 +199,7 @@ impl<T: Translation> Shared<T> {
     /// Y3 and Y4: gives how many pages were loaded, and how many the device failed to read.
     fn load_batch(&self, missing: &[Missing<T>]) -> Result<(u64, u64), PoolError> {
         let (mut open, mut requests) = (Vec::new(), Vec::new());
-        for (space, page, heat) in missing {
+        for (space, page, temperature) in missing {
             let spare = |space: &_, page| self.spare_if_free(space, page, self.roomy_tier());
             let Begun::Open(mut fault) = self.begin_fault_by(space, page.page(), spare) else {
                 continue;
@@ -207,7 +207,7 @@ impl<T: Translation> Shared<T> {
             match fault.request() {
                 Ok(request) => {
                     requests.push(request);
-                    open.push((fault, *heat));
+                    open.push((fault, *temperature));
                 }
                 Err(PoolError::Closed) => return Err(PoolError::Closed),
                 Err(_) => {}
@@ -222,12 +222,12 @@ impl<T: Translation> Shared<T> {
         let batch = device.perform(Batch::Many(requests));
         let (mut loaded, mut failed) = (0, 0);
         for read in batch.into_requests() {
-            let is_its = |(fault, _): &(OpenFault<'_, T>, Heat)| fault.id() == read.page;
+            let is_its = |(fault, _): &(OpenFault<'_, T>, Temperature)| fault.id() == read.page;
             let Some(at) = open.iter().position(is_its) else { continue };
-            let (fault, heat) = open.swap_remove(at);
+            let (fault, temperature) = open.swap_remove(at);
             // What was cold goes first again.
-            let hint = match heat {
-                Heat::Cold => AccessHint::Scan,
+            let hint = match temperature {
+                Temperature::Cold => AccessHint::Scan,
                 _ => AccessHint::Normal,
             };
             match fault.finish(read.outcome, hint) {
@@ -240,12 +240,12 @@ impl<T: Translation> Shared<T> {
 
     /// The pages of spaces that are in memory, and how hot each is, in the order in which they lie in
     /// the file. Nobody waits for it: each frame is looked at for a moment.
-    pub(crate) fn resident_pages(&self) -> Vec<(PageId, Heat)> {
+    pub(crate) fn resident_pages(&self) -> Vec<(PageId, Temperature)> {
         let mut pages = Vec::new();
         let mut last: Option<Arc<SpaceCore<T>>> = None;
         for frame in self.core.frames.memory.ids().take(self.highest_frame() as usize) {
             let meta = self.core.latches.meta(frame);
-            let (page, place) = (meta.page(), meta.physical());
+            let (page, physical) = (meta.page(), meta.physical());
             // Maps are loaded again by those who need them.
             if page.is_null() || page.space() == SpaceId::FILE {
                 continue;
@@ -256,13 +256,13 @@ impl<T: Translation> Shared<T> {
             let Some(space) = &last else { continue };
             let word = self.state_of(space, page.page()).map(|cell| cell.read());
             let Some(word) = word.filter(|word| word.frame() == frame) else { continue };
-            let heat = match meta.awaits_scan() {
-                true => Heat::Cold,
-                false => self.core.replacement.heat(frame, word.is_marked()),
+            let temperature = match meta.awaits_scan() {
+                true => Temperature::Cold,
+                false => self.core.replacement.temperature(frame, word.is_marked()),
             };
-            pages.push((place, page, heat));
+            pages.push((physical, page, temperature));
         }
         pages.sort_unstable();
-        pages.into_iter().map(|(_, page, heat)| (page, heat)).collect()
+        pages.into_iter().map(|(_, page, temperature)| (page, temperature)).collect()
     }
 }

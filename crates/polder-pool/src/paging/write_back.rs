@@ -78,7 +78,7 @@ pub(crate) struct Written {
 struct Copied {
     frame: FrameId,
     page: PageId,
-    place: PhysicalPageNo,
+    physical: PhysicalPageNo,
     version: Version,
     wraps: u32,
     imaged: bool,
@@ -168,14 +168,14 @@ impl<T: Translation> Shared<T> {
             out[header_at::CHANGED_LINES..PAGE_HEADER_BYTES].fill(0);
             let differs = T::copied_out(&core.kinds, bytes, page.space(), 0, out);
             debug_assert!(cell.peek().is_shared(), "W2: {page} was read and not held");
-            let (place, version, imaged) = (meta.physical(), word.version(), meta.is_imaged());
+            let (physical, version, imaged) = (meta.physical(), word.version(), meta.is_imaged());
             if differs {
                 // SAFETY: as above.
                 unsafe { bytes.note_all() };
             }
             let all = differs || meta.is_unsure();
             let lines = if all { Lines::ALL } else { changed.with_header() };
-            Some(Copied { frame, page, place, version, wraps, imaged, lines })
+            Some(Copied { frame, page, physical, version, wraps, imaged, lines })
         } else {
             None
         };
@@ -254,7 +254,7 @@ struct Busy;
 
 /// Copies whose physical page numbers are neighbours: each run is one request.
 fn runs(copied: &[Copied]) -> impl Iterator<Item = &[Copied]> {
-    copied.chunk_by(|a, b| a.place.get() + 1 == b.place.get())
+    copied.chunk_by(|a, b| a.physical.get() + 1 == b.physical.get())
 }
 
 impl Core {
@@ -315,8 +315,8 @@ impl Core {
                         "a page cannot be written"
                     );
                     *lock(&self.data.last_write_error) = Some(Arc::clone(&error));
-                    let (page, place) = (page.page, page.place);
-                    result.error.get_or_insert(PoolError::Write { page, place, source: error });
+                    let (page, physical) = (page.page, page.physical);
+                    result.error.get_or_insert(PoolError::Write { page, physical, source: error });
                 }
             }
             self.latches.meta(page.frame).end_writing();
@@ -344,7 +344,7 @@ impl Core {
             let buffer = unsafe { Buffer::new(at, bytes) };
             // SAFETY: the next copy lies behind this run.
             at = unsafe { at.add(bytes) };
-            Request::new(Direction::Write, run[0].page, run[0].place.offset(size), buffer)
+            Request::new(Direction::Write, run[0].page, run[0].physical.offset(size), buffer)
         };
         let batch = Batch::Many(runs(copied).map(request).collect());
         let batch = self.data.device.perform(batch);
@@ -378,7 +378,7 @@ impl Core {
             meta.set_never_written();
         }
         if let Some(moving) = moving {
-            moving.note(page.place);
+            moving.note(page.physical);
         }
     }
 
@@ -389,8 +389,8 @@ impl Core {
             .iter()
             .zip(bytes.chunks(1 << shift))
             .map(|(copied, bytes)| {
-                let Copied { page, place, imaged, lines, .. } = *copied;
-                Outgoing { page, place, bytes, imaged, lines }
+                let Copied { page, physical, imaged, lines, .. } = *copied;
+                Outgoing { page, physical, bytes, imaged, lines }
             })
             .collect();
         journal.before_write(&outgoing).map(Some)

@@ -5,7 +5,7 @@
 #[cfg(feature = "async")]
 use std::task::Waker;
 
-use polder_format::{Heat, PageId, PageSize, SpaceId};
+use polder_format::{PageId, PageSize, SpaceId, Temperature};
 
 use crate::device::Device;
 use crate::error::PoolError;
@@ -160,7 +160,7 @@ impl<T: Translation> Pool<T> {
     /// the file: to be loaded again by [`Pool::prewarm`] when the file is opened the next time. Looks
     /// at every frame; no operation waits for it. It takes 40 bytes of memory for each page, which
     /// are not of the budget.
-    pub fn resident_pages(&self) -> Vec<(PageId, Heat)> {
+    pub fn resident_pages(&self) -> Vec<(PageId, Temperature)> {
         self.shared().resident_pages()
     }
 
@@ -203,7 +203,7 @@ impl<T: Translation> Pool<T> {
     /// ```
     pub fn prewarm(
         &self,
-        wanted: impl IntoIterator<Item = (PageId, Heat)>,
+        wanted: impl IntoIterator<Item = (PageId, Temperature)>,
         mut goes_on: impl FnMut(Prewarmed) -> bool,
     ) -> Prewarmed {
         let shared = self.shared();

@@ -305,9 +305,9 @@ impl<T: Translation> Shared<T> {
         match self.core.kinds.check(&header, held.page()) {
             Ok(()) => Ok(Redone::Applied),
             Err(source) => {
-                let place = held.meta().physical();
+                let physical = held.meta().physical();
                 self.discard(space, held);
-                Ok(Redone::Suspect(PoolError::Corrupt { page, place, source }))
+                Ok(Redone::Suspect(PoolError::Corrupt { page, physical, source }))
             }
         }
     }

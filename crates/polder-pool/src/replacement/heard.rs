@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use polder_format::{Heat, PageId};
+use polder_format::{PageId, Temperature};
 
 use super::bits::Bits;
 use super::{Look, Pages, Replacement};
@@ -95,8 +95,8 @@ impl Replacement for Heard {
         self.policy.propose(&PagesAsWanted { pages, heard: self }, count, urgent, victims);
     }
 
-    fn heat(&self, frame: FrameId, is_marked: bool) -> Heat {
-        self.policy.heat(frame, self.is_marked(frame, is_marked))
+    fn temperature(&self, frame: FrameId, is_marked: bool) -> Temperature {
+        self.policy.temperature(frame, self.is_marked(frame, is_marked))
     }
 
     fn still_names(&self, frame: FrameId) -> bool {
@@ -160,7 +160,7 @@ mod tests {
 
     /// What a pool does with a policy under a stream of operations that is always the same: everything
     /// that it names, and how hot each page is at the end.
-    fn history(policy: &dyn Replacement) -> (Vec<u32>, Vec<Heat>) {
+    fn history(policy: &dyn Replacement) -> (Vec<u32>, Vec<Temperature>) {
         let (frames, dice) = (TestFrames::new(FRAMES), Dice::new());
         let (mut at, mut named) = (vec![0u32; 1000], Vec::new());
         // One frame is kept free, for pages that move.
@@ -202,8 +202,8 @@ mod tests {
             }
         }
         let marked = frames.marked();
-        let heat = |frame| policy.heat(FrameId::new(frame), marked.contains(&frame));
-        (named, frames.resident().into_iter().map(heat).collect())
+        let temperature = |frame| policy.temperature(FrameId::new(frame), marked.contains(&frame));
+        (named, frames.resident().into_iter().map(temperature).collect())
     }
 
     /// `MRC-2`: of all pages, of some, and of none the pool hears more than the policy wants to.

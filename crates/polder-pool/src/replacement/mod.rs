@@ -44,7 +44,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use polder_format::{Heat, PageId};
+use polder_format::{PageId, Temperature};
 
 use crate::latch::{FrameId, HearsWrites};
 
@@ -128,8 +128,8 @@ pub trait Replacement: Debug + Send + Sync {
 
     /// How hot the page in `frame` is, as far as the policy knows without a search. It is asked when
     /// the resident pages are listed, so that those come first that should stay.
-    fn heat(&self, _frame: FrameId, is_marked: bool) -> Heat {
-        if is_marked { Heat::Cool } else { Heat::Warm }
+    fn temperature(&self, _frame: FrameId, is_marked: bool) -> Temperature {
+        if is_marked { Temperature::Cool } else { Temperature::Warm }
     }
 
     /// Whether the page in `frame`, which was named and had to be written first, should still go.

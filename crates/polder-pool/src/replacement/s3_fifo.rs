@@ -34,7 +34,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use polder_format::{Heat, PageId};
+use polder_format::{PageId, Temperature};
 
 use super::fingerprints::Fingerprints;
 use super::parts::Parts;
@@ -337,14 +337,14 @@ impl Replacement for S3Fifo {
         }
     }
 
-    fn heat(&self, frame: FrameId, is_marked: bool) -> Heat {
+    fn temperature(&self, frame: FrameId, is_marked: bool) -> Temperature {
         let (part, number) = self.parts.place(frame);
         let part = lock(&self.queues[part]);
         match part.queues.place(number) {
-            Some(MAIN) if part.uses[number as usize] > 1 || !is_marked => Heat::Hot,
-            Some(MAIN) => Heat::Warm,
-            Some(PROBATION) if is_marked => Heat::Cold,
-            _ => Heat::Cool,
+            Some(MAIN) if part.uses[number as usize] > 1 || !is_marked => Temperature::Hot,
+            Some(MAIN) => Temperature::Warm,
+            Some(PROBATION) if is_marked => Temperature::Cold,
+            _ => Temperature::Cool,
         }
     }
 

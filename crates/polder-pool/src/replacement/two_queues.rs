@@ -17,7 +17,7 @@
 
 use std::fmt;
 
-use polder_format::{Heat, PageId};
+use polder_format::{PageId, Temperature};
 
 use super::ghosts::Ghosts;
 use super::queues::{Queue, Queues};
@@ -101,11 +101,11 @@ impl Replacement for TwoQueues {
         lock(&self.inner).queues.replace(from.get(), to.get());
     }
 
-    fn heat(&self, frame: FrameId, is_marked: bool) -> Heat {
+    fn temperature(&self, frame: FrameId, is_marked: bool) -> Temperature {
         match lock(&self.inner).queues.place(frame.get()) {
-            Some(AM) if !is_marked => Heat::Hot,
-            Some(AM) => Heat::Warm,
-            _ => Heat::Cool,
+            Some(AM) if !is_marked => Temperature::Hot,
+            Some(AM) => Temperature::Warm,
+            _ => Temperature::Cool,
         }
     }
 

@@ -209,33 +209,36 @@ impl<T: Translation> Shared<T> {
         let fanout = array_fanout(self.core.page_size());
         let mut todo = VecDeque::new();
         if array.root() != PhysicalPageNo::NONE {
-            let root = ArrayPage { place: array.root(), parent: None, first: 0 };
+            let root = ArrayPage { physical: array.root(), parent: None, first: 0 };
             todo.push_back((root, None));
         }
         while let Some((page, expected)) = todo.pop_front() {
             reached!(ArrayPageNamed);
-            let (height, words) = self.array_words(page.place)?;
+            let (height, words) = self.array_words(page.physical)?;
             if expected.is_some_and(|expected| expected != height) {
-                return Err(wrong_height(file_page(page.place)));
+                return Err(wrong_height(file_page(page.physical)));
             }
             visit(page, height, &words);
             let Some(below) = height.checked_sub(1) else { continue };
             let present = words.iter().enumerate().filter(|(_, word)| **word != 0);
             for (i, word) in present {
-                let place = PhysicalPageNo::new(PageId::from_link(*word).page().get());
-                let parent = Some((page.place, ARRAY_WORDS_AT + 8 * i));
+                let physical = PhysicalPageNo::new(PageId::from_link(*word).page().get());
+                let parent = Some((page.physical, ARRAY_WORDS_AT + 8 * i));
                 // What lies beyond all numbers is no element of any array.
                 let first = span(fanout, height).saturating_mul(i as u64);
                 let first = page.first.saturating_add(first);
-                todo.push_back((ArrayPage { place, parent, first }, Some(below)));
+                todo.push_back((ArrayPage { physical, parent, first }, Some(below)));
             }
         }
         Ok(())
     }
 
     /// Height and words of one page of an array.
-    pub(super) fn array_words(&self, place: PhysicalPageNo) -> Result<(u8, Vec<u64>), PoolError> {
-        let page = file_page(place);
+    pub(super) fn array_words(
+        &self,
+        physical: PhysicalPageNo,
+    ) -> Result<(u8, Vec<u64>), PoolError> {
+        let page = file_page(physical);
         self.view(&self.file).run(AccessHint::Normal, |attempt| {
             let guard = self.view(&self.file).follow(attempt, LinkRef::Id(page), None)?;
             let bytes = guard.page();
@@ -250,7 +253,7 @@ impl<T: Translation> Shared<T> {
 /// One page of an array, and where its link stands.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ArrayPage {
-    pub(super) place: PhysicalPageNo,
+    pub(super) physical: PhysicalPageNo,
     /// The parent's physical page number and the offset in it; none for the root.
     pub(super) parent: Option<(PhysicalPageNo, usize)>,
     /// The first element below it.
@@ -258,8 +261,8 @@ pub(super) struct ArrayPage {
 }
 
 /// The id of the page of a map that lies at a physical page number.
-pub(super) fn file_page(place: PhysicalPageNo) -> PageId {
-    PageId::new(SpaceId::FILE, PageNo::new(place.get()).unwrap_or(PageNo::MAX))
+pub(super) fn file_page(physical: PhysicalPageNo) -> PageId {
+    PageId::new(SpaceId::FILE, PageNo::new(physical.get()).unwrap_or(PageNo::MAX))
 }
 
 fn wrong_height(page: PageId) -> PoolError {

@@ -87,7 +87,7 @@ impl<T: Translation> Shared<T> {
     ) -> Result<(), PoolError> {
         if std::ptr::eq(array, &self.directory) {
             let mut change = self.change(PATCH_BYTES)?;
-            change.push(PageId::NULL, &Operation::Directory { place: root });
+            change.push(PageId::NULL, &Operation::Directory { physical: root });
             change.commit(&mut []);
         }
         array.set_root(root);
@@ -127,12 +127,16 @@ impl<T: Translation> Shared<T> {
 
     /// An empty array page at a free physical page number.
     pub(super) fn new_array_page(&self, height: u8) -> Result<NewPage<'_>, PoolError> {
-        let place = self.allocate_file_pages(SpaceId::FILE, 1)?;
-        self.make_array_page(place, height).inspect_err(|_| self.free_array_page(place))
+        let physical = self.allocate_file_pages(SpaceId::FILE, 1)?;
+        self.make_array_page(physical, height).inspect_err(|_| self.free_array_page(physical))
     }
 
-    fn make_array_page(&self, place: PhysicalPageNo, height: u8) -> Result<NewPage<'_>, PoolError> {
-        let page = PageNo::new(place.get())
+    fn make_array_page(
+        &self,
+        physical: PhysicalPageNo,
+        height: u8,
+    ) -> Result<NewPage<'_>, PoolError> {
+        let page = PageNo::new(physical.get())
             .ok_or(PoolError::Limit { what: "the file", limit: PageNo::MAX.get() })?;
         let new = self.make(&self.file, page)?;
         let mut change = self.change(full_page_image_bytes(1, self.core.page_size()))?;
@@ -149,21 +153,21 @@ impl<T: Translation> Shared<T> {
         &self,
         places: impl Iterator<Item = PhysicalPageNo>,
     ) -> Result<(), PoolError> {
-        for place in places {
+        for physical in places {
             let mut change = self.change(PATCH_BYTES)?;
-            change.push(file_page(place), &Operation::Freed);
+            change.push(file_page(physical), &Operation::Freed);
             change.commit(&mut []);
         }
         Ok(())
     }
 
     /// Frees the physical page of an array page that nothing refers to.
-    pub(super) fn free_array_page(&self, place: PhysicalPageNo) {
-        let page = file_page(place).page();
+    pub(super) fn free_array_page(&self, physical: PhysicalPageNo) {
+        let page = file_page(physical).page();
         if let Some(held) = self.latch_resident(&self.file, page) {
             self.discard(&self.file, held);
         }
-        self.release_file_pages(place, 1);
+        self.release_file_pages(physical, 1);
     }
 }
 

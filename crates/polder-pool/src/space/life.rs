@@ -70,9 +70,9 @@ impl<T: Translation> Shared<T> {
         let mut faults = Vec::new();
         for pair in runs.windows(2) {
             if pair[0].end() > pair[1].start {
-                let place = PhysicalPageNo::new(pair[1].start);
+                let physical = PhysicalPageNo::new(pair[1].start);
                 let (one, other) = (name(&pair[0]), name(&pair[1]));
-                faults.push(format!("{place} belongs to {one} and to {other}"));
+                faults.push(format!("{physical} belongs to {one} and to {other}"));
             }
         }
         let end = lock(&self.core.map.pages).end();
@@ -117,12 +117,12 @@ impl<T: Translation> Shared<T> {
         self.close_words(space, &mut alloc);
         let extents = self.array_elements(&space.map)?;
         let pages = self.array_pages(&space.map)?;
-        self.log_freed(pages.iter().map(|page| page.place))?;
+        self.log_freed(pages.iter().map(|page| page.physical))?;
         self.settle_log()?;
         space.map.note_move();
         self.note_relocation();
         for page in pages {
-            self.free_array_page(page.place);
+            self.free_array_page(page.physical);
         }
         for (index, start) in extents {
             if let Some(extent) = self.core.map.schedule.extent(index) {

@@ -64,7 +64,7 @@ impl<T: Translation> Shared<T> {
 
     fn add_array_pages(&self, array: &PagedArray, runs: &mut Vec<Run>) -> Result<(), PoolError> {
         let pages = self.array_pages(array)?;
-        runs.extend(pages.iter().map(|p| Run { start: p.place.get(), pages: 1, owner: None }));
+        runs.extend(pages.iter().map(|p| Run { start: p.physical.get(), pages: 1, owner: None }));
         Ok(())
     }
 

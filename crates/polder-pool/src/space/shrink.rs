@@ -254,7 +254,7 @@ impl<T: Translation> Shared<T> {
     }
 
     /// M5 for one page.
-    fn set_physical(&self, space: &SpaceCore<T>, page: PageNo, place: PhysicalPageNo) {
+    fn set_physical(&self, space: &SpaceCore<T>, page: PageNo, physical: PhysicalPageNo) {
         let mut backoff = Backoff::new();
         // Looked up each time: it may have gone, or its word have moved.
         while let Some(cell) = self.state_of(space, page) {
@@ -268,7 +268,7 @@ impl<T: Translation> Shared<T> {
                 let is_ours = meta.page() == PageId::new(space.id, page);
                 if is_ours {
                     debug_assert!(cell.peek().is_shared(), "M5");
-                    meta.set_physical(place);
+                    meta.set_physical(physical);
                 }
                 cell.unshare();
                 if is_ours {
@@ -301,19 +301,19 @@ impl<T: Translation> Shared<T> {
     fn transfer(
         &self,
         direction: Direction,
-        place: PhysicalPageNo,
+        physical: PhysicalPageNo,
         pages: usize,
         bounce: &mut Bounce,
     ) -> Result<(), PoolError> {
         let size = self.core.page_size();
-        let page = file_page(place);
+        let page = file_page(physical);
         // SAFETY: the bounce buffer has room for COPY_BYTES, and is ours until the batch is
         // complete.
         let buffer = unsafe { Buffer::new(bounce.base(), pages << size.shift()) };
-        let request = Request::new(direction, page, place.offset(size), buffer);
+        let request = Request::new(direction, page, physical.offset(size), buffer);
         self.core.data.device.perform(Batch::One(request)).outcome().map_err(|e| match direction {
-            Direction::Read => PoolError::Read { page, place, source: Arc::new(e) },
-            Direction::Write => PoolError::Write { page, place, source: Arc::new(e) },
+            Direction::Read => PoolError::Read { page, physical, source: Arc::new(e) },
+            Direction::Write => PoolError::Write { page, physical, source: Arc::new(e) },
         })
     }
 
@@ -338,16 +338,16 @@ impl<T: Translation> Shared<T> {
         Ok(false)
     }
 
-    /// The parent of the page at `place`, if the array has that page; an inner `None` for its
+    /// The parent of the page at `physical`, if the array has that page; an inner `None` for its
     /// root.
     #[allow(clippy::option_option)]
     fn find_array_page(
         &self,
         array: &PagedArray,
-        place: PhysicalPageNo,
+        physical: PhysicalPageNo,
     ) -> Result<Option<Option<(PhysicalPageNo, usize)>>, PoolError> {
         let pages = self.array_pages(array)?;
-        Ok(pages.into_iter().find(|page| page.place == place).map(|page| page.parent))
+        Ok(pages.into_iter().find(|page| page.physical == physical).map(|page| page.parent))
     }
 
     /// The caller holds the array's mutex. `owner`: the space whose map the array is.
@@ -380,7 +380,7 @@ impl<T: Translation> Shared<T> {
                 log_word(&mut change, &mut page, at, 0);
             }
             None => {
-                change.push(PageId::NULL, &Operation::Directory { place: to });
+                change.push(PageId::NULL, &Operation::Directory { physical: to });
                 change.commit(&mut []);
             }
         }
@@ -464,10 +464,10 @@ mod tests {
         let space = pool.create_space().unwrap();
         let page = create(&space);
         let (shared, core) = (pool.shared(), space.space_core());
-        let place = (shared.locate)(shared, core, page).unwrap();
+        let physical = (shared.locate)(shared, core, page).unwrap();
         let (same_pool, same_space) = (pool.clone(), space.clone());
         at(Step::ArrayRootRead, move || give_away_root(&same_pool, &same_space));
-        assert_eq!((shared.locate)(shared, core, page).unwrap(), place);
+        assert_eq!((shared.locate)(shared, core, page).unwrap(), physical);
         assert!(!is_planned());
     }
 

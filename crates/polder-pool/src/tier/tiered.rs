@@ -7,7 +7,7 @@ use std::hint::spin_loop;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use polder_format::{Heat, PageId};
+use polder_format::{PageId, Temperature};
 
 use super::config::{Chances, Migration, Tier, TierConfig};
 use super::costs::{Counts, Timed, Times};
@@ -559,10 +559,10 @@ impl Replacement for Tiered {
         self.propose(last, pages, count, urgent, victims);
     }
 
-    fn heat(&self, frame: FrameId, is_marked: bool) -> Heat {
+    fn temperature(&self, frame: FrameId, is_marked: bool) -> Temperature {
         let tier = self.tier(frame);
         let frame = tier.inside(frame);
-        tier.policy.heat(frame, tier.mark_of(frame, is_marked))
+        tier.policy.temperature(frame, tier.mark_of(frame, is_marked))
     }
 
     fn still_names(&self, frame: FrameId) -> bool {

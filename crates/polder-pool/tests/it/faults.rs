@@ -184,7 +184,7 @@ fn a_damaged_page_is_named() {
         let pool = open::<Array>(&disk, 1, file);
         let space = pool.open_space(id.space()).unwrap();
         let error = read(&space, id.page()).unwrap_err();
-        let PoolError::Corrupt { page, place: named, .. } = error else { panic!("{error}") };
+        let PoolError::Corrupt { page, physical: named, .. } = error else { panic!("{error}") };
         assert_eq!((page, named.get()), (id, place), "byte {byte}");
         assert!(error.to_string().contains(&format!("{id} at place {place}")), "{error}");
         assert_eq!(read(&space, number(16)).unwrap(), 0);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use polder_format::{Heat, PageId, PageNo, SpaceId};
+use polder_format::{PageId, PageNo, SpaceId, Temperature};
 use polder_pool::{AccessHint, Array, FileState, Pool, PrewarmEnd, Prewarmed, Space, Translation};
 use polder_testkit::{Errno, FaultPlan, Operation, Random, SimDisk, When};
 
@@ -30,11 +30,11 @@ fn ample<T: Translation>(disk: &SimDisk, file: FileState, space: SpaceId) -> (Po
     (pool, space)
 }
 
-fn all(space: SpaceId, pages: &[PageNo]) -> Vec<(PageId, Heat)> {
-    pages.iter().map(|page| (PageId::new(space, *page), Heat::Warm)).collect()
+fn all(space: SpaceId, pages: &[PageNo]) -> Vec<(PageId, Temperature)> {
+    pages.iter().map(|page| (PageId::new(space, *page), Temperature::Warm)).collect()
 }
 
-fn prewarm<T: Translation>(pool: &Pool<T>, wanted: &[(PageId, Heat)]) -> Prewarmed {
+fn prewarm<T: Translation>(pool: &Pool<T>, wanted: &[(PageId, Temperature)]) -> Prewarmed {
     pool.prewarm(wanted.iter().copied(), |_| true)
 }
 
@@ -124,10 +124,10 @@ fn a_list_that_is_out_of_date_does_no_harm<T: Translation>() {
     list.extend(all(other.id(), &others));
     list.extend(old);
     // What no space has, and what names nothing at all.
-    list.push((PageId::new(SpaceId::MAX, number(5)), Heat::Hot));
-    list.push((PageId::new(id, PageNo::MAX), Heat::Hot));
-    list.push((PageId::new(SpaceId::FILE, number(20)), Heat::Hot));
-    list.push((PageId::NULL, Heat::Cold));
+    list.push((PageId::new(SpaceId::MAX, number(5)), Temperature::Hot));
+    list.push((PageId::new(id, PageNo::MAX), Temperature::Hot));
+    list.push((PageId::new(SpaceId::FILE, number(20)), Temperature::Hot));
+    list.push((PageId::NULL, Temperature::Cold));
     pages[100..200].iter().for_each(|page| free(&space, *page));
     other.drop_space().unwrap();
     pool.flush().unwrap();
@@ -315,16 +315,16 @@ fn the_list_tells_what_is_hot() {
         }
     }
     let list = pool.resident_pages();
-    let heats = |are_hot: bool| {
+    let temperatures = |are_hot: bool| {
         list.iter()
             .filter(|(page, _)| hot.contains(&page.page()) == are_hot)
-            .map(|(_, heat)| *heat)
+            .map(|(_, temperature)| *temperature)
             .collect::<Vec<_>>()
     };
-    let (used, scanned) = (heats(true), heats(false));
+    let (used, scanned) = (temperatures(true), temperatures(false));
     assert!(used.len() >= 19, "{used:?}");
-    assert!(used.iter().all(|heat| *heat >= Heat::Warm), "{used:?}");
-    assert!(scanned.contains(&Heat::Cold), "nothing of the scan is left");
-    let hot = scanned.iter().filter(|heat| **heat == Heat::Hot).count();
+    assert!(used.iter().all(|temperature| *temperature >= Temperature::Warm), "{used:?}");
+    assert!(scanned.contains(&Temperature::Cold), "nothing of the scan is left");
+    let hot = scanned.iter().filter(|temperature| **temperature == Temperature::Hot).count();
     assert!(10 * hot < scanned.len(), "{hot} of {} were used once", scanned.len());
 }

@@ -5,11 +5,11 @@
 //! next leaf is another job, from the upper fence of this one, which begins when that has been shown: so
 //! entries of a range are shown in order, and of one that the user has ended no further leaf is read.
 //!
-//! Each key that is there all the time is shown exactly once (`CURSOR-1`, `CURSOR-2`): the jobs of a range
-//! lie behind each other, a fence is the border between them, whatever is split or merged meanwhile, and
-//! what was copied has validated. A leaf that does not cover where the job begins is read alone, which tells
-//! of the damage (`CURSOR-3`); so each job ends above where it began. An entry with a long value is
-//! shown alone, and the job goes on behind it.
+//! Each key that is there all the time is shown exactly once (`CURSOR-1`, `CURSOR-2`): the jobs of a
+//! range lie behind each other, a fence is the border between them, whatever is split or merged
+//! meanwhile, and what was copied has validated. A leaf that does not cover where the job begins is
+//! read by itself, which tells of the damage (`CURSOR-3`); so each job ends above where it began. An
+//! entry with a long value is shown by itself, and the job goes on behind it.
 
 use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow, Range};
@@ -244,13 +244,13 @@ impl<T: Translation> Jobs<TreePages> for Walks<'_, '_, T> {
             Part::UpTo(_) if self.entries.len() > entries => {
                 Ok(Read::Rest(self.go_on_from(walk, &next)))
             }
-            Part::UpTo(_) | Part::Broken => Ok(Read::Alone),
+            Part::UpTo(_) | Part::Broken => Ok(Read::Singly),
         }
     }
 
     /// Shows one entry.
     #[cold]
-    fn alone(&mut self, walk: Walk) -> Result<Option<Walk>, TreeError> {
+    fn run_singly(&mut self, walk: Walk) -> Result<Option<Walk>, TreeError> {
         let (range, upper) = (walk.range, self.ranges[walk.range].1);
         let mut behind = None;
         if !self.ended[range] {

@@ -62,9 +62,8 @@
 //! | `relink.rs`, `reconnect.rs`, `ways.rs` | writing lists in them, and ways to what would not be reached |
 //! | `exact.rs` | comparing with all vectors |
 //! | `check.rs` | finding what is broken |
-//! | `alone.rs` | what a page tells by itself |
+//! | `salvage.rs` | what a page tells by itself |
 
-mod alone;
 mod answer;
 mod check;
 mod entry;
@@ -79,6 +78,7 @@ mod node;
 mod reconnect;
 mod relink;
 mod remove;
+mod salvage;
 mod sample;
 mod search;
 mod select;
@@ -109,10 +109,10 @@ use crate::queries::Queries;
 use crate::room::Filling;
 use crate::search::{Answer, Search};
 use crate::vectors::{Distances, Vector};
-pub(crate) use alone::{told_by, vectors_in, verify_nodes};
 pub use iter::NearestIter;
 use meta::Entry;
 use node::{Layout, NodePage, NodeRef};
+pub(crate) use salvage::{options_in, vectors_in, verify_nodes};
 use sample::Kept;
 
 /// The kinds of pages of such an index.

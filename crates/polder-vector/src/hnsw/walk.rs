@@ -316,27 +316,27 @@ impl<'w, Q: Borrow<Vector>> Walk<'w, Q> {
 }
 
 /// A walk of a thread that does nothing else meanwhile.
-pub(super) struct Alone<'r, 'p, T: Translation> {
+pub(super) struct SingleWalk<'r, 'p, T: Translation> {
     index: &'p HnswIndex<T>,
     reads: Reads<'r, 'p, T>,
     walk: Walk<'r, &'r Vector>,
 }
 
 impl<T: Translation> HnswIndex<T> {
-    /// Goes through levels, alone.
+    /// Goes through levels; the thread does nothing else meanwhile.
     pub(super) fn walk<R>(
         &self,
         query: &Vector,
-        search: impl FnOnce(&mut Alone<'_, '_, T>) -> Result<R, PoolError>,
+        search: impl FnOnce(&mut SingleWalk<'_, '_, T>) -> Result<R, PoolError>,
     ) -> Result<R, PoolError> {
         self.space.interleave(AccessHint::Normal, |way| {
             let (index, reads) = (self, Reads::new(&self.space, way));
-            search(&mut Alone { index, reads, walk: Walk::new(&self.core, query) })
+            search(&mut SingleWalk { index, reads, walk: Walk::new(&self.core, query) })
         })
     }
 }
 
-impl<T: Translation> Alone<'_, '_, T> {
+impl<T: Translation> SingleWalk<'_, '_, T> {
     /// Where to begin. None in an empty index.
     pub(super) fn entry(&self) -> Result<Option<Entry>, PoolError> {
         self.index.entry()
@@ -364,7 +364,7 @@ impl<T: Translation> Alone<'_, '_, T> {
         width: usize,
         level: u8,
     ) -> Result<(), PoolError> {
-        let Alone { reads, walk, .. } = self;
+        let SingleWalk { reads, walk, .. } = self;
         walk.begin(start, width, level, false);
         while let Halt::Awaits(_) = walk.go_on(reads)? {
             reads.finish(|reads, awaited, may_wait| walk.look(reads, awaited, may_wait))?;

@@ -82,7 +82,7 @@
 //! | file | |
 //! |---|---|
 //! | `train.rs` | finding centroids |
-//! | `alone.rs` | what pages tell by themselves |
+//! | `salvage.rs` | what pages tell by themselves |
 //! | `meta.rs` | the first page |
 //! | `list.rs` | directories, and how entries come and go |
 //! | `entries.rs` | pages of entries |
@@ -91,12 +91,12 @@
 //! | `search.rs` | searches |
 //! | `check.rs` | finding what is broken |
 
-mod alone;
 mod check;
 mod entries;
 mod insert;
 mod list;
 mod meta;
+mod salvage;
 mod scan;
 mod search;
 #[cfg(test)]
@@ -119,10 +119,10 @@ use crate::options::{IndexOptions, IvfOptions};
 use crate::pages::{read_first_page, read_page};
 use crate::search::{Answer, Search};
 use crate::widening;
-pub(crate) use alone::{Centroids, is_made, options_in, vectors_in};
 pub(crate) use check::check;
 use entries::{EntriesPage, Layout};
 use list::{DirectoryPage, Lists};
+pub(crate) use salvage::{Centroids, is_made, options_in, vectors_in};
 pub(crate) use train::Sample;
 use train::shape_of_centroids;
 

@@ -79,9 +79,8 @@
 //! | `load.rs`, `order.rs` | placing many vectors at once |
 //! | `relink.rs`, `part.rs` | linking all of them by parts that are held in memory |
 //! | `check.rs` | finding what is broken |
-//! | `alone.rs` | what a page tells by itself |
+//! | `salvage.rs` | what a page tells by itself |
 
-mod alone;
 mod check;
 mod code;
 mod entry;
@@ -101,6 +100,7 @@ mod relink;
 mod remove;
 mod room;
 mod rotation;
+mod salvage;
 mod scan;
 mod search;
 mod slots;
@@ -129,10 +129,10 @@ use crate::room::Filling;
 use crate::search::{Answer, Search};
 use crate::vectors::{Distances, Vector};
 use crate::widening;
-pub(crate) use alone::{told_by, vectors_in};
 use code::Coder;
 use layout::{Kind, Layout};
 use meta::{Centre, Entry};
+pub(crate) use salvage::{options_in, vectors_in};
 use slots::{Slot, SlotPage};
 
 /// The kinds of pages of such an index.

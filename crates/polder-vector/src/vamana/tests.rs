@@ -140,6 +140,6 @@ fn a_page_with_a_damaged_vector_tells_the_options() {
         edit.page_mut(node.page())?.set_u32(at + layout::VECTOR, f32::NAN.to_bits());
         Ok(copy_of(edit.page(node.page())?))
     });
-    let (options, centre) = told_by(page.unwrap().page()).unwrap();
+    let (options, centre) = options_in(page.unwrap().page()).unwrap();
     assert_eq!((options, centre), (index.options(), Vec::new()));
 }

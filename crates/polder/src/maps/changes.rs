@@ -42,8 +42,8 @@ impl MapChanges {
         page: PageId,
         operation: &Operation<'_>,
     ) {
-        if let Operation::Directory { place } = operation {
-            self.directory = Some((end, *place));
+        if let Operation::Directory { physical } = operation {
+            self.directory = Some((end, *physical));
             return;
         }
         let is_array = page.space() == SpaceId::FILE && !page.is_null();
@@ -91,7 +91,7 @@ impl MapChanges {
 
     /// Where the space directory begins, if the log tells.
     pub(crate) fn directory(&self) -> Option<PhysicalPageNo> {
-        self.directory.map(|(_, place)| place)
+        self.directory.map(|(_, physical)| physical)
     }
 
     /// The page with what it lacks.

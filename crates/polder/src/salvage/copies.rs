@@ -171,7 +171,7 @@ impl ExpectedPages<'_> {
     fn new(source: &Source) -> ExpectedPages<'_> {
         let maps = source.maps.as_ref().map(RefCell::borrow);
         let mut extents = maps.as_ref().map_or(Vec::new(), |maps| maps.extents());
-        extents.sort_unstable_by_key(|extent| extent.place);
+        extents.sort_unstable_by_key(|extent| extent.physical);
         let knows_all = maps.is_some_and(|maps| maps.knows_all_places());
         ExpectedPages { source, extents, knows_all }
     }
@@ -221,13 +221,13 @@ impl ExpectedPages<'_> {
 
     fn is_map(&self, place: u64) -> bool {
         let maps = self.source.maps.as_ref();
-        maps.is_some_and(|maps| maps.borrow().faults.iter().any(|f| f.place.get() == place))
+        maps.is_some_and(|maps| maps.borrow().faults.iter().any(|f| f.physical.get() == place))
     }
 
     /// Calls `missing` with each page in use that lies at `end` or behind it.
     fn behind(&self, end: u64, missing: &mut dyn FnMut(u64, PageId)) {
         for extent in &self.extents {
-            let begin = extent.place.get();
+            let begin = extent.physical.get();
             for place in begin.max(end)..begin + extent.pages {
                 if let Expected::Page(page) = self.at(place)
                     && !self.source.evidence.can_make(page)
@@ -241,9 +241,9 @@ impl ExpectedPages<'_> {
 
 /// Which page lies at a physical page number by the maps. `extents` are in the order of the file.
 fn page_at(extents: &[Laid], place: u64) -> Option<PageId> {
-    let behind = extents.partition_point(|extent| extent.place.get() <= place);
+    let behind = extents.partition_point(|extent| extent.physical.get() <= place);
     let extent = extents.get(behind.checked_sub(1)?)?;
-    let within = place - extent.place.get();
+    let within = place - extent.physical.get();
     let no = polder_format::PageNo::new(extent.first.get() + within)?;
     (within < extent.pages).then(|| PageId::new(extent.space, no))
 }
@@ -253,12 +253,12 @@ fn in_use(source: &Source, mut copies: Vec<Copy>) -> Vec<Leaf> {
     copies.sort_unstable();
     let mut leaves: Vec<Leaf> = Vec::new();
     for copy in copies {
-        let place = match copy.lies {
-            Where::Data(place) => Some(place),
+        let physical = match copy.lies {
+            Where::Data(physical) => Some(physical),
             Where::Slot(_) | Where::Rebuilt(_) => None,
         };
         let standing = source.maps.as_ref().map_or(Standing::Unknown, |maps| {
-            maps.borrow_mut().standing(copy.page, copy.lsn, place)
+            maps.borrow_mut().standing(copy.page, copy.lsn, physical)
         });
         let leaf = Leaf { copy, doubtful: standing == Standing::Unknown };
         match (standing, leaves.last_mut()) {

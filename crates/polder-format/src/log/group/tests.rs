@@ -21,7 +21,7 @@ fn samples() -> Vec<Operation<'static>> {
         Operation::Patch { offset: 64, backed: 16, bytes: &[1; 8] },
         Operation::Mark { used: true, runs: vec![(5, 3), (100, 1)] },
         Operation::Mark { used: false, runs: vec![(5, 1)] },
-        Operation::Directory { place: PhysicalPageNo::new(17) },
+        Operation::Directory { physical: PhysicalPageNo::new(17) },
         Operation::Insert {
             added: true,
             version: 8,

@@ -320,16 +320,16 @@ fn pages_lie_nearly_as_well_as_they_can() {
     const STEPS: u32 = 4_000_000;
     let mut random = fastrand::Rng::with_seed(3);
     let mut of_a_key = || f64::from(random.u32(1..=RECORDS)).powf(-0.99);
-    let heats: Vec<f64> = (0..ALL).map(|_| (0..KEYS).map(|_| of_a_key()).sum()).collect();
-    let sum: f64 = heats.iter().sum();
-    let mut most: Vec<f64> = heats.iter().map(|heat| heat / sum).collect();
+    let temperatures: Vec<f64> = (0..ALL).map(|_| (0..KEYS).map(|_| of_a_key()).sum()).collect();
+    let sum: f64 = temperatures.iter().sum();
+    let mut most: Vec<f64> = temperatures.iter().map(|temperature| temperature / sum).collect();
     most.sort_by(|one, other| other.total_cmp(one));
     let best: f64 = most[FIRST as usize..].iter().sum();
-    let until = |below: &mut f64, heat: &f64| {
-        *below += heat / sum;
+    let until = |below: &mut f64, temperature: &f64| {
+        *below += temperature / sum;
         Some(*below)
     };
-    let below: Vec<f64> = heats.iter().scan(0.0, until).collect();
+    let below: Vec<f64> = temperatures.iter().scan(0.0, until).collect();
 
     let mut model = Model::new(FIRST + FIRST / 10, 3000, None);
     let mut before = Counts::default();

@@ -12,7 +12,7 @@ use crate::vectors::Vector;
 
 /// The options of its index, and a centre from which on vectors may be coded: that of the index, or the mean
 /// of the vectors in the page.
-pub(crate) fn told_by(page: PageRef<'_>) -> Option<(VamanaOptions, Vec<f32>)> {
+pub(crate) fn options_in(page: PageRef<'_>) -> Option<(VamanaOptions, Vec<f32>)> {
     match PageKind(page.u8(header_at::KIND)) {
         PageKind::VAMANA_META => {
             let options = meta::options(page).ok()?;

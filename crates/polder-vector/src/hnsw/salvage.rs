@@ -9,7 +9,7 @@ use crate::node_id::State;
 use crate::options::HnswOptions;
 
 /// The options of its index.
-pub(crate) fn told_by(page: PageRef<'_>) -> Option<HnswOptions> {
+pub(crate) fn options_in(page: PageRef<'_>) -> Option<HnswOptions> {
     match PageKind(page.u8(header_at::KIND)) {
         PageKind::HNSW_META => meta::options(page).ok(),
         PageKind::HNSW_NODES => NodePage::new(page).options().ok(),
