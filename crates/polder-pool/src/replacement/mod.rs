@@ -127,7 +127,8 @@ pub trait Replacement: Debug + Send + Sync {
     fn propose(&self, pages: &dyn Pages, count: usize, urgent: bool, victims: &mut Vec<FrameId>);
 
     /// How hot the page in `frame` is, as far as the policy knows without a search. It is asked when
-    /// the resident pages are listed, so that those come first that should stay.
+    /// the resident pages are listed, so that where not all have room those are loaded again that
+    /// should stay.
     fn temperature(&self, _frame: FrameId, is_marked: bool) -> Temperature {
         if is_marked { Temperature::Cool } else { Temperature::Warm }
     }
