@@ -12,9 +12,7 @@ use std::io;
 use std::sync::Arc;
 
 use polder_format::log::{Group, Lines};
-use polder_format::{Lsn, PageId, PhysicalPageNo};
-
-pub use crate::space::change::{Change, full_page_image_bytes, mark_bytes};
+use polder_format::{Lsn, PageId, PageNo, PageSize, PhysicalPageNo};
 
 /// What a log says that cannot go on: an error that several waiters share.
 pub type SharedError = Arc<io::Error>;
@@ -164,4 +162,20 @@ pub trait Journal: Send + Sync + fmt::Debug {
 pub fn group_bytes(records: usize, content: usize) -> usize {
     use polder_format::log::{GROUP_HEADER_BYTES, RECORD_BYTES_AT_MOST};
     GROUP_HEADER_BYTES + records * RECORD_BYTES_AT_MOST + content
+}
+
+/// How many bytes of log it takes at most to mark these pages as used or free ([`Change::mark`](crate::Change::mark)).
+/// Ascending numbers take the least.
+pub fn mark_bytes(pages: &[PageNo]) -> usize {
+    let breaks = pages.windows(2).filter(|pair| pair[0].get().abs_diff(pair[1].get()) != 1).count();
+    // Runs are cut where allocation maps meet, which speak of 32 thousand pages or more. A record
+    // is counted for each run, of which it may have many.
+    let records = breaks + 2 + pages.len() / 32_000;
+    group_bytes(records, 8 * records)
+}
+
+/// How many bytes of log the full-page images of `pages` pages of this size take at most, as one
+/// group.
+pub fn full_page_image_bytes(pages: usize, size: PageSize) -> usize {
+    group_bytes(pages, pages * (size.bytes() + 8))
 }

@@ -10,13 +10,14 @@ use polder_format::{
 
 use crate::error::PoolError;
 use crate::frame::OPERATION_FRAMES;
+use crate::journal::mark_bytes;
 use crate::latch::{Exclusive, NewPage, Optimistic, Restart};
 use crate::operation::{Attempt, Discards, Interleaved, Interrupted, Obstacles};
 use crate::page::{LinkRef, PageBuf, PageRef};
 use crate::paging::{Exhaustion, Shadow};
 use crate::pool::handle::Space;
 use crate::replacement::AccessHint;
-use crate::space::change::{Change, mark_bytes};
+use crate::space::change::Change;
 use crate::space::give_back;
 use crate::sync::atomic::Ordering;
 use crate::thread::waits;

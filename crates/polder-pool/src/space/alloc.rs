@@ -19,11 +19,12 @@ use polder_format::{Extent, PageId, PageKind, PageNo, header_at, pages_per_alloc
 use crate::error::PoolError;
 use crate::file_map::{AllocState, GivenBack};
 use crate::frame::OPERATION_FRAMES;
+use crate::journal::full_page_image_bytes;
 use crate::latch::NewPage;
 use crate::page::{LinkRef, PageBuf, PageRef};
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
-use crate::space::change::{PATCH_BYTES, full_page_image_bytes, log_image, log_word};
+use crate::space::change::{PATCH_BYTES, log_image, log_word};
 use crate::sync::atomic::Ordering;
 use crate::sync::lock;
 use crate::translation::Translation;

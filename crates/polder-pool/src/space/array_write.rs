@@ -10,11 +10,12 @@ use super::MAX_HEIGHT;
 use super::array_read::{Way, file_page};
 use crate::error::PoolError;
 use crate::file_map::PagedArray;
+use crate::journal::full_page_image_bytes;
 use crate::latch::{NewPage, Restart};
 use crate::page::{LinkRef, PageMut};
 use crate::replacement::AccessHint;
 use crate::shared::Shared;
-use crate::space::change::{PATCH_BYTES, full_page_image_bytes, log_image, log_word};
+use crate::space::change::{PATCH_BYTES, log_image, log_word};
 use crate::translation::Translation;
 
 impl<T: Translation> Shared<T> {

@@ -16,13 +16,13 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use polder_format::log::{Group, Operation};
-use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_USED_AT, PageSize, pages_per_alloc_map};
+use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_USED_AT, pages_per_alloc_map};
 use polder_format::{Lsn, PageId, PageNo, SpaceId};
 
 use crate::core::Core;
 use crate::error::PoolError;
 use crate::file_map::Runs;
-use crate::journal::{Journal, group_bytes};
+use crate::journal::Journal;
 use crate::latch::{Exclusive, Restart};
 use crate::operation::Attempt;
 use crate::page::{LinkRef, PageMut};
@@ -395,22 +395,6 @@ pub(crate) fn mark(map: &mut PageMut<'_>, first: u32, count: u32, used: bool) {
     let count = map.as_ref().u32(ALLOC_MAP_USED_AT);
     let count = if used { count + changed } else { count.wrapping_sub(changed) };
     map.set_u32(ALLOC_MAP_USED_AT, count);
-}
-
-/// How many bytes of log it takes at most to mark these pages as used or free ([`Change::mark`]).
-/// Ascending numbers take the least.
-pub fn mark_bytes(pages: &[PageNo]) -> usize {
-    let breaks = pages.windows(2).filter(|pair| pair[0].get().abs_diff(pair[1].get()) != 1).count();
-    // Runs are cut where allocation maps meet, which speak of 32 thousand pages or more. A record
-    // is counted for each run, of which it may have many.
-    let records = breaks + 2 + pages.len() / 32_000;
-    group_bytes(records, 8 * records)
-}
-
-/// How many bytes of log the full-page images of `pages` pages of this size take at most, as one
-/// group.
-pub fn full_page_image_bytes(pages: usize, size: PageSize) -> usize {
-    group_bytes(pages, pages * (size.bytes() + 8))
 }
 
 /// Bytes of log that one changed word takes.

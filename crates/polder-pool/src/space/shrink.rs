@@ -45,11 +45,12 @@ use crate::device::gate::Moving;
 use crate::device::{Batch, Buffer, Direction, Request};
 use crate::error::PoolError;
 use crate::file_map::{PagedArray, Run};
+use crate::journal::full_page_image_bytes;
 use crate::latch::{Exclusive, NewPage};
 use crate::page::LinkRef;
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
-use crate::space::change::{PATCH_BYTES, full_page_image_bytes, log_image, log_word};
+use crate::space::change::{PATCH_BYTES, log_image, log_word};
 use crate::sync::{Backoff, lock};
 use crate::translation::Translation;
 
