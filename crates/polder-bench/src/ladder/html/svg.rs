@@ -89,14 +89,25 @@ impl Series {
 /// The colour of what has this name: that of the design with which it begins. Designs have the colours
 /// behind the grey one in the order of the pool's list.
 fn colour_of(name: &str) -> usize {
-    fn design(name: &str) -> Option<&str> {
-        name.split(['+', ',', '-']).next()
-    }
-    let peers = list("peers").iter().filter(|side| side.name != YARDSTICK);
-    let mut designs: Vec<_> = peers.map(|side| design(side.name)).collect();
-    designs.dedup();
-    let known = designs.iter().position(|of| *of == design(name));
+    let known = designs().iter().position(|of| Some(*of) == design_of(name));
     known.map_or(GREY, |index| 1 + index % (COLOURS - 1))
+}
+
+/// The designs that have a colour.
+fn designs() -> Vec<&'static str> {
+    let peers = list("peers").iter().filter(|side| side.name != YARDSTICK);
+    let mut designs = Vec::new();
+    for design in peers.filter_map(|side| design_of(side.name)) {
+        if !designs.contains(&design) {
+            designs.push(design);
+        }
+    }
+    designs
+}
+
+/// A name up to what stands behind the name of a design.
+fn design_of(name: &str) -> Option<&str> {
+    name.split(['+', ',', '-']).next()
 }
 
 /// How figures become places on an axis.

@@ -1,6 +1,6 @@
 //! YCSB-C on a tree of four times the budget: first only records of half the budget are asked for,
-//! then more and more, until all are (predictive-2026 6.3, figure 8, with TPC-C); then by one thread
-//! and more; and how long the chains of a hash table are then, by how full it is (6.6, figure 10).
+//! then more and more, until all are (predictive-2026 6.3, figure 8, with TPC-C); then all are
+//! asked for by one thread and by more; and how long the chains of a hash table are then, by how full it is (6.6, figure 10).
 //!
 //! The axis is data by the budget, not by frames: each side is asked for the same data at each step,
 //! and pays for its translation and metadata out of what is left for frames.
