@@ -118,8 +118,8 @@ impl PhysicalPageNo {
     pub const NONE: PhysicalPageNo = PhysicalPageNo(0);
 
     /// The position with this number.
-    pub fn new(place: u64) -> PhysicalPageNo {
-        PhysicalPageNo(place)
+    pub fn new(number: u64) -> PhysicalPageNo {
+        PhysicalPageNo(number)
     }
 
     /// The number.
@@ -137,7 +137,7 @@ impl PhysicalPageNo {
 
 impl fmt::Display for PhysicalPageNo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "place {}", self.0)
+        write!(f, "physical page {}", self.0)
     }
 }
 

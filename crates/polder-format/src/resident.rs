@@ -17,8 +17,8 @@ const MAGIC: &[u8; 8] = b"POLDRES\n";
 const VERSION: u32 = 1;
 const TEMPERATURE_SHIFT: u32 = 62;
 
-/// How soon a page in memory will be used again, as far as its pool knew: where not all pages have
-/// room, the hottest ones are loaded again.
+/// How much a page in memory was used, as far as its pool knew: where not all pages have room, the
+/// hottest ones are loaded again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Temperature {
     /// It would be the next to go.

@@ -72,9 +72,9 @@ macro_rules! if_built {
     };
 }
 
-/// A test for each of these translations, by its name, of what a function does with it; see
-/// [`if_built!`](crate::if_built). Without a list, for each of the pool's that evicts, and for `Direct`,
-/// which does not.
+/// Makes a test for each of these translations, by its name, of what a function does with it; see
+/// [`if_built!`](crate::if_built). Without a list it makes one for each of the pool's that evicts, and one
+/// for `Direct`, which does not.
 #[macro_export]
 macro_rules! test_with {
     ($run:ident) => {

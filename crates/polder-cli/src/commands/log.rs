@@ -44,7 +44,7 @@ pub fn run(context: &Context, args: &LogArgs) -> Result<(), Failure> {
 fn line(record: &LogRecord) -> String {
     let place = match (&record.table, record.space, record.page) {
         (Some(table), _, Some(page)) => format!("{table}/{page}"),
-        (None, Some(0), Some(page)) => format!("place {page}"),
+        (None, Some(0), Some(page)) => format!("physical {page}"),
         (None, Some(space), Some(page)) => format!("space {space}/{page}"),
         _ => "-".to_owned(),
     };

@@ -21,12 +21,12 @@
 //! * `MANY-2` A machine takes a child for what its parent says only if the parent validates after the
 //!   child's word was read ([`Interleaved::follow`] sees to that); and what it has read of its last
 //!   page only if that validates at the end. How long lies between does not matter.
-//! * `MANY-3` After a bounded number of conflicts an operation is made alone, by
+//! * `MANY-3` After a bounded number of conflicts an operation is run by itself, by
 //!   [`Space::run`](crate::Space::run), where it cannot be overtaken for ever. So is one that would
 //!   have to wait, and one whose page cannot be loaded: it meets the error again, and reports it as it
-//!   would have alone.
+//!   would have by itself.
 //! * `MANY-4` Whatever may wait, and all code of users, runs only while [`Interleaved::open`] is 0
-//!   (`FLIGHT-1`): also a lookup alone waits for pages, and may wait for one that this very thread has
+//!   (`FLIGHT-1`): also a lookup by itself waits for pages, and may wait for one that this very thread has
 //!   in flight. An operation that would wait then is refused, with [`PoolError::WouldWait`].
 //!
 //! Here no page is held by the pool's read mode: guards are optimistic in all of them, as in recovery
@@ -105,7 +105,7 @@ impl<'p, T: Translation> Interleaved<'p, T> {
     ///
     /// # Errors
     /// [`Restart`]: [`Interleaved::blocked`] says why. Also if a link cannot be followed because of
-    /// damage: then the operation is to be made alone, as after many conflicts.
+    /// damage: then the operation is to be run by itself, as after many conflicts.
     #[inline(always)]
     pub fn follow(
         &mut self,

@@ -185,6 +185,7 @@ fn stress<T: Translation>(nodes: Nodes) {
     const ROUNDS: u64 = 1000;
     // Frames are cut by nodes where any page can lie in any frame.
     let is_cut = T::MEMORY == PageMemory::Frames;
+    assert_eq!(is_cut, !matches!(T::NAME, "vm" | "vm-huge" | "direct"), "{}", T::NAME);
     let (_dir, pool) = pool_on::<T>(nodes, BUDGET);
     assert_eq!(frames_of(&pool).len(), if is_cut { 2 } else { 0 }, "{}", T::NAME);
     let spaces = [(); THREADS as usize].map(|()| pool.create_space().unwrap());

@@ -161,7 +161,8 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
     const WHY_NO_TIERS: Option<&'static str> = Self::MEMORY.why_no_tiers(Self::EVICTS);
     /// How readers can hold pages. Another read mode is refused when a pool is opened.
     const READ_MODES: ReadModes = ReadModes::ALL;
-    /// Whether links may hold frames ([`Swip`](crate::Swip)).
+    /// Whether links may hold frames ([`Swip`](crate::Swip)). If so, [`Translation::target`] says to
+    /// which page such a link leads.
     const SWIZZLES: bool = false;
     /// Whether a page stays in its frame while a link to it is swizzled.
     const LINKS_PIN: bool = false;

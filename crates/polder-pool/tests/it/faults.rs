@@ -186,7 +186,7 @@ fn a_damaged_page_is_named() {
         let error = read(&space, id.page()).unwrap_err();
         let PoolError::Corrupt { page, physical: named, .. } = error else { panic!("{error}") };
         assert_eq!((page, named.get()), (id, place), "byte {byte}");
-        assert!(error.to_string().contains(&format!("{id} at place {place}")), "{error}");
+        assert!(error.to_string().contains(&format!("{id} at physical page {place}")), "{error}");
         assert_eq!(read(&space, number(16)).unwrap(), 0);
         disk.flip_bit(place * PAGE_BYTES + byte, bit);
     }

@@ -2,9 +2,9 @@
 //!
 //! A write waits for its leaf, for the device or for memory; and the next one of the same thread begins when
 //! it is done. So the leaves of the next few keys are looked for together, by interleaved descents which
-//! load what is missing, and ask for the lines that will be read and written. Then each write is made as it
-//! is made alone, by a descent that waits for nothing any more. Nothing is held between: a leaf that went or
-//! was split meanwhile costs its write what it costs a write alone.
+//! load what is missing, and ask for the lines that will be read and written. Then each write is made as any
+//! write is, by a descent that waits for nothing any more. Nothing is held between: a leaf that went or was
+//! split meanwhile costs its write what it costs any other.
 //!
 //! How many keys that are follows what they meet: few where all is in memory, so that their lines are still
 //! in the caches when they are wanted; more each time that pages had to be loaded, so that the device is

@@ -50,7 +50,7 @@ struct New<'n> {
 #[derive(Clone, Copy)]
 enum Way {
     /// The index is empty.
-    Alone,
+    First,
     /// It is the root, above this one.
     Above(NodeId),
     /// It is a child of this one.
@@ -200,7 +200,7 @@ impl<T: Translation> VamanaIndex<T> {
         new: &New<'_>,
         entry: Option<Entry>,
     ) -> Result<(Way, Vec<Plan>), PoolError> {
-        let Some(entry) = entry else { return Ok((Way::Alone, Vec::new())) };
+        let Some(entry) = entry else { return Ok((Way::First, Vec::new())) };
         let wish = |is_child| {
             let (id, new, code) = (NodeId::NEW, new.sought, new.code);
             Wish::Add { id, new, code, is_child }
@@ -240,7 +240,7 @@ impl<T: Translation> VamanaIndex<T> {
         let links = new.links.iter().copied().filter(|link| *link != id).collect();
         let mut list = List { children: 0, links };
         let parent = match way {
-            Way::Alone => None,
+            Way::First => None,
             Way::Above(old) => {
                 list.add_child(old, layout.links);
                 let old = self.node_in(edit, old)?;

@@ -316,6 +316,12 @@ fn no_read_works_any_more<F: Family>() {
     }
 }
 
+macro_rules! evicting {
+    (evicting { $($(#[$about:meta])* $evicts:ident as $test:ident,)* } $($rest:tt)*) => {
+        test_with!(finds: $($test: $evicts,)*);
+    };
+}
+
 macro_rules! tests_of {
     ($name:ident: $family:ty) => {
         mod $name {
@@ -325,17 +331,7 @@ macro_rules! tests_of {
                 super::finds::<$family, T>();
             }
 
-            test_with!(
-                finds:
-                array: Array,
-                hash: Hash,
-                open: Open,
-                predictive: Predictive,
-                simd: Simd,
-                swizzle: Swizzle,
-                array_swizzled: ArraySwizzled,
-                vm: Vm,
-            );
+            polder_pool::translations!(evicting);
 
             #[test]
             fn together() {

@@ -23,9 +23,9 @@ use polder_testkit::{Errno, FaultPlan, Operation, Random, When, effort};
 use crate::stack::Stacks;
 use crate::support::{Disks, full_text, in_tiers, to_read};
 
-/// Seeds that an ordinary run tries: each configuration some times.
-const FEW_SEEDS: u64 = 120;
-/// Seeds that CI runs: each configuration some dozens of times. Soaks run others.
+/// Seeds that an ordinary run tries: each configuration ten times.
+const FEW_SEEDS: u64 = 180;
+/// Seeds that a long run tries: each configuration some dozens of times. Soaks run others.
 const ALL_SEEDS: u64 = 1000;
 /// Lives of a store: each ends with a crash, the last one is only looked at.
 const LIVES: u64 = 3;
