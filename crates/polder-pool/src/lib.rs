@@ -13,9 +13,9 @@
 //! goes wrong is a [`PoolError`].
 //!
 //! The way from a page id to a frame, the *translation*, is interchangeable; see [`translation`].
-//! What a page goes through is drawn in the module that does it; `docs/protocols.md` says where,
-//! and draws the state word, which all of them share. How pages lie in the file is in
-//! `docs/format.md`.
+//! What a page goes through is drawn in the module that does it; `docs/reading.md` says where, and
+//! `docs/protocols.md` draws the state word, which all of them share. How pages lie in the file is
+//! in `docs/format.md`.
 //!
 //! Under `--cfg loom` only the small protocols are built, for `loom_tests` to run them in every
 //! order.
