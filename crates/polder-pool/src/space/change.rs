@@ -230,8 +230,9 @@ impl<'p> Change<'p> {
     }
 
     /// Adds the whole page as it is now, but for the bytes in `hole`, which count as zeros; a hole
-    /// is cut off at the end of the page. It takes [`full_page_image_bytes`](crate::journal::full_page_image_bytes) at most. Links are
-    /// logged as the ids of their pages.
+    /// is cut off at the end of the page. It takes
+    /// [`full_page_image_bytes`](crate::journal::full_page_image_bytes) at most. Links are logged
+    /// as the ids of their pages.
     pub fn push_full_page_image(&mut self, page: &mut Exclusive<'_>, hole: Range<usize>) {
         if !self.is_logged() {
             return;
