@@ -198,7 +198,7 @@ impl Criterion {
 
     /// One of each round in which all sides were measured.
     fn ratios(&self, results: &Results) -> Vec<f64> {
-        let or = self.or.iter().map(|side| side.name);
+        let or = self.or.0.iter().map(|side| side.name);
         let own = self.of.rounds(results, [&*self.side].into_iter().chain(or));
         let by = self.by.as_ref().unwrap_or(&self.of);
         let others = by.rounds(results, self.others.iter().map(String::as_str));

@@ -78,7 +78,7 @@ macro_rules! runs {
     (@ all $m:ident $r:ident [$($t:ident)*] [$($e:ident)*] [$($f:ident)*] [$($s:ident)*]) => {
         runs!(= $m $r $($e)* $($f)* $($s)* $($t)*)
     };
-    (@ none $m:ident $r:ident [$($t:ident)*] $evicting:tt $resident:tt $steps:tt) => {
+    (@ only $m:ident $r:ident [$($t:ident)*] $evicting:tt $resident:tt $steps:tt) => {
         runs!(= $m $r $($t)*)
     };
     (= $module:ident $run:ident $($translation:ident)*) => {
@@ -96,15 +96,15 @@ pub(crate) static PARTS: &[Part] = &[
     part!("graph", "engines", graph::run, peers [ArrayPlain PredictiveHashed SimdPlain]),
     part!("files", "peers", graph::run_files, peers []),
     part!("lookup", "steps", lookup::run, all []),
-    part!("multi", "holds", multi::run, none [Array Hash Simd SimdPlain]),
-    part!("multi-larger", "holds_larger", multi::run_larger, none [Array Hash SimdPlain]),
-    part!("splits", "copying", splits::run, none [Array Hash Simd]),
-    part!("breakdown", "broken_down", breakdown::run, none [Array Hash Simd]),
+    part!("multi", "holds", multi::run, only [Array Hash Simd SimdPlain]),
+    part!("multi-larger", "holds_larger", multi::run_larger, only [Array Hash SimdPlain]),
+    part!("splits", "copying", splits::run, only [Array Hash Simd]),
+    part!("breakdown", "broken_down", breakdown::run, only [Array Hash Simd]),
     part!("growing", "evicting", growing::run, evicting []),
     part!("skew", "evicting", skew::run, evicting []),
-    part!("cooling", "swizzle_alone", skew::run_cooling, none[Swizzle]),
-    part!("scans", "scanned", scans::run, none [Array Hash Simd Swizzle Vm]),
-    part!("placement", "promoting", placement::run, none [Array Predictive PredictiveHashed Simd]),
+    part!("cooling", "swizzle_alone", skew::run_cooling, only[Swizzle]),
+    part!("scans", "scanned", scans::run, only [Array Hash Simd Swizzle Vm]),
+    part!("placement", "promoting", placement::run, only [Array Predictive PredictiveHashed Simd]),
     part!("memory", "evicting", memory::run, evicting []),
     part!("memory-growing", "evicting", memory_growing::run, evicting []),
     part!("tpcc", "resident_tpcc", tpcc::run),
@@ -115,11 +115,11 @@ pub(crate) static PARTS: &[Part] = &[
     part!("tpcc-mixes-larger", "tpcc_holds_larger", tpcc_larger::run_mixes),
     part!("tpcc-growing", "designs_and_swap", tpcc_growing::run),
     part!("ramp-up", "designs", ramp_up::run),
-    part!("tiers", "tiered", tiers::run, none [Array Hash Predictive Simd Swizzle Vm]),
-    part!("tier-policies", "tiered", tiers::run_policies, none [
+    part!("tiers", "tiered", tiers::run, only [Array Hash Predictive Simd Swizzle Vm]),
+    part!("tier-policies", "tiered", tiers::run_policies, only [
         Array Hash Predictive Simd Swizzle Vm
     ]),
-    part!("migration", "tiered", migration::run, none [Array Hash Predictive Simd Swizzle Vm]),
+    part!("migration", "tiered", migration::run, only [Array Hash Predictive Simd Swizzle Vm]),
     part!("tpcc-tiers", "designs", tiers::run_tpcc),
     part!("tpcc-tier-policies", "designs", tiers::run_tpcc_policies),
 ];

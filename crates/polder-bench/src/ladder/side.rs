@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use polder::TranslationKind;
+use polder_pool::ReadMode;
 use polder_pool::replacement::ReplacementKind;
-use polder_pool::{ReadMode, Translation as _};
 use serde::Deserialize;
 
 /// One side of a comparison.
@@ -33,53 +34,30 @@ static LISTS: LazyLock<BTreeMap<String, List>> = LazyLock::new(|| {
 /// Sides, of which a file may name many by one word.
 #[derive(Debug, Default, Deserialize)]
 #[serde(try_from = "Vec<String>")]
-pub(crate) struct List(Vec<Side>);
-
-impl std::ops::Deref for List {
-    type Target = [Side];
-
-    fn deref(&self) -> &[Side] {
-        &self.0
-    }
-}
+pub(crate) struct List(pub(crate) Vec<Side>);
 
 impl TryFrom<Vec<String>> for List {
     type Error = String;
 
     fn try_from(words: Vec<String>) -> Result<List, String> {
-        let named = |word: String| -> Result<Vec<Side>, String> {
-            let Some(section) = word.strip_prefix('*') else {
-                return Ok(vec![Side::try_from(word)?]);
+        let named = |word: String| {
+            let kinds = match &*word {
+                "*evicting" => TranslationKind::EVICTING,
+                "*resident" => TranslationKind::RESIDENT,
+                section if section.starts_with('*') => {
+                    return vec![Err(format!("there is no section {section:?}"))];
+                }
+                _ => return vec![Side::try_from(word)],
             };
-            let found = SECTIONS.iter().find(|(name, _)| *name == section);
-            let (_, names) = found.ok_or_else(|| format!("there is no section {section:?}"))?;
-            names.iter().map(|name| Side::try_from((*name).to_owned())).collect()
+            kinds.iter().map(|kind| Side::try_from(kind.name().to_owned())).collect()
         };
-        let sides: Result<Vec<_>, _> = words.into_iter().map(named).collect();
-        Ok(List(sides?.concat()))
+        Ok(List(words.into_iter().flat_map(named).collect::<Result<_, _>>()?))
     }
 }
 
-macro_rules! sections {
-    (
-        evicting { $($(#[$e:meta])* $evicting:ident as $em:ident,)* }
-        resident { $($(#[$r:meta])* $resident:ident as $rm:ident,)* }
-        steps { $($(#[$s:meta])* $step:ident as $sm:ident,)* }
-        $($rest:tt)*
-    ) => {
-        /// The sections of the pool's list, and the names of the translations in each.
-        pub(crate) const SECTIONS: &[(&str, &[&str])] = &[
-            ("evicting", &[$(polder_pool::$evicting::NAME),*]),
-            ("resident", &[$(polder_pool::$resident::NAME),*]),
-            ("steps", &[$(polder_pool::$step::NAME),*]),
-        ];
-    };
-}
-polder_pool::translations!(sections);
-
 /// A list of `sides.toml`; empty if there is none of that name.
 pub(crate) fn list(name: &str) -> &'static [Side] {
-    LISTS.get(name).map_or(&[], |list| list)
+    LISTS.get(name).map_or(&[], |List(sides)| sides)
 }
 
 impl TryFrom<String> for Side {
@@ -136,8 +114,8 @@ mod tests {
 
     #[test]
     fn each_list_has_sides() {
-        assert!(LISTS.values().all(|sides| !sides.is_empty()));
-        let kinds = polder::TranslationKind::ALL.iter().map(|kind| kind.name());
+        assert!(LISTS.values().all(|List(sides)| !sides.is_empty()));
+        let kinds = TranslationKind::ALL.iter().map(|kind| kind.name());
         let peers = list("peers").iter().map(|side| side.name);
         assert!(kinds.eq(peers), "the peers are those that a store can have");
         assert!(List::try_from(vec!["*evicted".to_owned()]).is_err());

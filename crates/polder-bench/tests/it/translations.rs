@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use polder_pool::Translation as _;
+use polder::TranslationKind;
 use polder_testkit::found;
 use serde_json::Value;
 
@@ -15,32 +15,14 @@ use serde_json::Value;
 fn sides_of(list: &str) -> Vec<String> {
     let lists: HashMap<String, Vec<String>> =
         toml::from_str(include_str!("../../src/ladder/sides.toml")).unwrap();
-    let names = |word: &String| match word.strip_prefix('*') {
-        Some(section) => {
-            let (_, names) = SECTIONS.iter().find(|(name, _)| *name == section).unwrap();
-            names.iter().map(|name| (*name).to_owned()).collect()
-        }
-        None => vec![word.clone()],
+    let of = |kinds: &[TranslationKind]| kinds.iter().map(|kind| kind.to_string()).collect();
+    let names = |word: &String| match &**word {
+        "*evicting" => of(TranslationKind::EVICTING),
+        "*resident" => of(TranslationKind::RESIDENT),
+        _ => vec![word.clone()],
     };
     lists[list].iter().flat_map(names).collect()
 }
-
-macro_rules! sections {
-    (
-        evicting { $($(#[$e:meta])* $evicting:ident as $em:ident,)* }
-        resident { $($(#[$r:meta])* $resident:ident as $rm:ident,)* }
-        steps { $($(#[$s:meta])* $step:ident as $sm:ident,)* }
-        $($rest:tt)*
-    ) => {
-        /// The sections of the pool's list, and the names of the translations in each.
-        const SECTIONS: &[(&str, &[&str])] = &[
-            ("evicting", &[$(polder_pool::$evicting::NAME),*]),
-            ("resident", &[$(polder_pool::$resident::NAME),*]),
-            ("steps", &[$(polder_pool::$step::NAME),*]),
-        ];
-    };
-}
-polder_pool::translations!(sections);
 
 /// What each part measures, and on which list of sides.
 const EXPECTED: &[(&str, &[&str], &str)] = &[

@@ -17,7 +17,6 @@ use polder::{
 use polder_format::PageHeader;
 use polder_pool::bytes::PageBuf;
 use polder_testkit::Random;
-use polder_testkit::effort::is_long;
 use polder_vector::{
     Bulk, Change, ElementKind, HnswOptions, IndexOptions, IvfOptions, Loading, Metric, NewIndex,
     NodeId, Search, VamanaOptions, VectorBuf, VectorError, VectorShape, VectorStructure,
@@ -429,8 +428,7 @@ fn a_load_goes_on_after_every_moment(of: IndexOptions) {
     });
     moments.push(disks.crash(2));
     let mut parts = 0;
-    // In an ordinary run every third one, and the last.
-    for disks in moments.into_iter().rev().step_by(if is_long() { 1 } else { 3 }) {
+    for disks in moments {
         let store = disks.open(options()).unwrap();
         assert_sound(&store);
         let Ok(index) = store.structure::<VectorStructure>(NAME) else { continue };

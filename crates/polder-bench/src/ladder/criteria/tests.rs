@@ -1,8 +1,9 @@
 //! What must hold, on made-up results.
 
+use polder::TranslationKind;
+
 use super::super::parts::Part;
 use super::super::results::testing::empty;
-use super::super::side::SECTIONS;
 use super::*;
 
 const LOOKUP: (&str, &str) = ("lookup", "uniform");
@@ -114,7 +115,7 @@ fn criteria_are_of_parts_and_sides_that_there_are() {
     for criterion in CRITERIA.iter() {
         let part = Part::find(&criterion.of.part).unwrap();
         let named = criterion.others.iter().chain([&criterion.side]).map(String::as_str);
-        let mut sides = named.chain(criterion.or.iter().map(|side| side.name));
+        let mut sides = named.chain(criterion.or.0.iter().map(|side| side.name));
         assert!(sides.all(|side| part.side(side).is_some()), "{}", criterion.what);
         assert!(criterion.by.iter().all(|by| by.part == criterion.of.part));
     }
@@ -163,8 +164,8 @@ fn what_may_be_as_good_is_not_below() {
 
 #[test]
 fn the_best_of_several_is_compared() {
-    let evicting = SECTIONS.iter().find(|(name, _)| *name == "evicting").unwrap().1;
-    let sides = || evicting.iter().filter(|side| **side != "vm");
+    let evicting = TranslationKind::EVICTING.iter().map(|kind| kind.name());
+    let sides = || evicting.clone().filter(|side| *side != "vm");
     let figures = |vm: &[f64]| {
         let all = sides().fold(empty(), |results, side| {
             results.with(("tpcc", "transactions", side), 1.0, &[0.5, 0.99])

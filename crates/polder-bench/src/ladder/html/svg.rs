@@ -68,7 +68,7 @@ impl Series {
 
     /// The same in the colour of this number.
     pub(super) fn numbered(self, index: usize) -> Series {
-        Series { colour: index % COLOURS, variant: 0, ..self }
+        Series { colour: numbered(index), variant: 0, ..self }
     }
 
     fn stroke(&self) -> String {
@@ -90,7 +90,12 @@ impl Series {
 /// behind the grey one in the order of the pool's list.
 fn colour_of(name: &str) -> usize {
     let known = designs().iter().position(|of| Some(*of) == design_of(name));
-    known.map_or(GREY, |index| 1 + index % (COLOURS - 1))
+    known.map_or(GREY, numbered)
+}
+
+/// The colour of this number behind the grey one.
+fn numbered(index: usize) -> usize {
+    1 + index % (COLOURS - 1)
 }
 
 /// The designs that have a colour.

@@ -101,7 +101,7 @@ fn metrics_of_one_side_have_a_line_each() {
     let html = shown(&results);
     for (i, step) in steps.iter().enumerate() {
         assert_eq!(html.matches(&format!("<td>{step}</td>")).count(), 1, "{step}");
-        let line = format!("<polyline class=\"line\" style=\"stroke:var(--c{i});");
+        let line = format!("<polyline class=\"line\" style=\"stroke:var(--c{});", i + 1);
         assert_eq!(html.matches(&line).count(), 1, "{step}");
     }
 }
