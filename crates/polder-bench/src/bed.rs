@@ -157,6 +157,7 @@ impl<'a> Bed<'a> {
                 interval: tpcc::interval(seconds),
                 until: None,
                 many: self.named.many() > 1,
+                tasks: self.named.tasks(),
             };
             return run.run().map(|(outcome, tally)| (outcome, Some(tally)));
         }

@@ -64,6 +64,7 @@ fn command(program: &'static str, engines: &[EngineKind]) -> clap::Command {
          hold pages: polder:array+lru, polder:simd+2q+group.\n\
          Policies: {} [default: {}]. Read modes: {} [default: {}].\n\
          +many, or +many:KEYS, has each client collect lookups and make them by one call.\n\
+         +tasks:TERMINALS has each thread serve as many terminals of TPC-C at once.\n\
          +ref has values read where they lie, each byte of them: by polder:* and lmdb.\n",
         ReplacementKind::names(),
         ReplacementKind::default(),

@@ -81,6 +81,9 @@ impl Plan {
             let why = "many is for load, lookup, ycsb and tpcc, without --rate";
             return Err(BenchError::Options(format!("{named}: {why}")));
         }
+        if named.tasks().is_some() && bench != Bench::Tpcc {
+            return Err(BenchError::Options(format!("{named}: tasks is for tpcc")));
+        }
         conditions.dist = conditions.dist.or(bench.dist());
         let ample = if bench == Bench::Tpcc {
             let warehouses = plan.tpcc.warehouses;

@@ -2,7 +2,7 @@
 //!
 //! Behind the name of an engine of Polder may stand, each after a `+`, which pages go when room is
 //! needed, how readers hold them, how many operations a client makes by one call (`many`, or
-//! `many:64`), and tiers of memory. Behind one that lends values may stand `ref`: they are read where
+//! `many:64`), how many terminals of TPC-C a thread serves at once (`tasks:8`), and tiers of memory. Behind one that lends values may stand `ref`: they are read where
 //! they lie. What is not said is as a new store has it, operations are made one by one, and values are
 //! copied. The whole name travels to workers and stands in results, so that it always tells what was
 //! measured.
@@ -31,6 +31,8 @@ pub(super) const POLDER: &str = "polder:";
 const MANY: usize = 1024;
 /// More than any caller would collect.
 const MOST_MANY: usize = 1 << 20;
+/// More than any thread would serve.
+const MOST_TASKS: usize = 1024;
 /// Slower tiers at most.
 const MOST_SLOW: usize = 3;
 /// The words for the probabilities of migration.
@@ -53,6 +55,8 @@ enum Word {
     Mrc,
     /// Lookups that are made by one call.
     Many(usize),
+    /// Terminals that a thread serves at once, by futures.
+    Tasks(usize),
 }
 
 impl Word {
@@ -67,6 +71,7 @@ impl Word {
             Word::Migrate(at, _) => 5 + at,
             Word::Mrc => 5 + MIGRATION.len(),
             Word::Many(_) => 6 + MIGRATION.len(),
+            Word::Tasks(_) => 7 + MIGRATION.len(),
         }
     }
 }
@@ -87,6 +92,9 @@ impl FromStr for Word {
                 let many = within(parse_number, 1..=MOST_MANY)(number);
                 Word::Many(many.map_err(|_| about(format!("a call has 1 to {MOST_MANY} lookups")))?)
             }
+            ("tasks", Some(number), _) => {
+                Word::Tasks(within(parse_number, 1..=MOST_TASKS)(number).map_err(about)?)
+            }
             ("fast", Some(size), _) => Word::Fast(caches(size)?),
             ("slow", Some(value), _) => {
                 let (size, nanos) = value.split_once('@').unwrap_or((value, "0"));
@@ -100,7 +108,7 @@ impl FromStr for Word {
                 (_, Ok(hold)) => Word::Hold(hold),
                 (Err(no_policy @ UnknownReplacement::Name(_)), Err(no_way)) => {
                     return Err(format!(
-                        "{no_policy}; {no_way}; or many, many:KEYS, ref, mrc, fast:CACHES, slow:CACHES@NANOSECONDS"
+                        "{no_policy}; {no_way}; or many, many:KEYS, tasks:TERMINALS, ref, mrc, fast:CACHES, slow:CACHES@NANOSECONDS"
                     ));
                 }
                 (Err(no_policy), _) => return Err(no_policy.to_string()),
@@ -123,6 +131,7 @@ impl fmt::Display for Word {
             Word::Mrc => f.write_str("mrc"),
             Word::Many(MANY) => f.write_str("many"),
             Word::Many(many) => write!(f, "many:{many}"),
+            Word::Tasks(tasks) => write!(f, "tasks:{tasks}"),
         }
     }
 }
@@ -171,7 +180,7 @@ impl Named {
         let Some(kind) = self.translation() else {
             if self.words.iter().any(|word| *word != Word::Ref) {
                 let why = "is not Polder: it has no policy, read mode or tiers of memory to choose, \
-                           and many is for Polder, as in polder:array+lru+many";
+                           and many and tasks are for Polder, as in polder:array+lru+many";
                 return Some(why.to_owned());
             }
             let copies = self.lends() && !self.kind.lends;
@@ -222,6 +231,11 @@ impl Named {
     pub(crate) fn many(&self) -> usize {
         let of = |word: &Word| if let Word::Many(of) = word { Some(*of) } else { None };
         self.said(of).unwrap_or(1)
+    }
+
+    /// Terminals that a thread serves at once, if that is said.
+    pub(crate) fn tasks(&self) -> Option<usize> {
+        self.said(|word: &Word| if let Word::Tasks(of) = word { Some(*of) } else { None })
     }
 
     /// Whether values are read where they lie.

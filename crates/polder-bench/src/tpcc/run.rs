@@ -1,8 +1,11 @@
 //! Threads that do transactions, timed together.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use async_executor::LocalExecutor;
+use futures_lite::future::{block_on, yield_now};
 use polder::Store;
 
 use super::TpccPlan;
@@ -37,17 +40,19 @@ pub(crate) struct Run<'a> {
     pub(crate) until: Option<&'a AtomicBool>,
     /// Whether a transaction looks up together what it is going to read one by one.
     pub(crate) many: bool,
+    /// Terminals that a thread serves at once, by futures. Without it a thread does one transaction after
+    /// the other, by calls.
+    pub(crate) tasks: Option<usize>,
 }
 
 impl Run<'_> {
     /// Runs all threads for their time.
     pub(crate) fn run(&self) -> Result<(Outcome, Tally), BenchError> {
-        let client = |thread: usize| {
-            let random = stream(self.seed, (self.number << 16) | thread as u64);
-            let Run { store, tables, scale, plan, many, .. } = *self;
-            Ok(Client::new(store, tables, scale, plan.warehouses, many, random))
+        let work = |thread, (), stop: &Stop<'_>| match self.tasks {
+            Some(tasks) => self.work::<true>(tasks, thread, stop),
+            None => self.work::<false>(1, thread, stop),
         };
-        let done = self.team.run(client, |thread, client, stop| self.work(thread, client, stop))?;
+        let done = self.team.run(|_| Ok(()), work)?;
         let mut all = Tally::new(self.seconds, self.interval);
         done.readings.iter().for_each(|tally| all.add(tally));
         let mut latencies = meter::new_histogram();
@@ -56,17 +61,48 @@ impl Run<'_> {
         Ok((Outcome { seconds, ops: latencies.len(), written: 0, latencies, counts }, all))
     }
 
-    /// What one thread does.
-    fn work(
+    /// What one thread does: it serves its terminals, and goes on with another one where a transaction
+    /// waits.
+    fn work<const AWAITS: bool>(
         &self,
+        tasks: usize,
         thread: usize,
-        mut client: Client<'_>,
         stop: &Stop<'_>,
     ) -> Result<Tally, BenchError> {
-        let mut tally = Tally::new(self.seconds, self.interval);
         let homes = homes_of(self.plan, thread, self.team.threads);
+        let (tally, started) =
+            (RefCell::new(Tally::new(self.seconds, self.interval)), Instant::now());
+        let executor = LocalExecutor::new();
+        let terminals: Vec<_> = (0..tasks)
+            .map(|task| {
+                let number = (self.number << 32) | (task << 16 | thread) as u64;
+                let Run { store, tables, scale, plan, many, .. } = *self;
+                let random = stream(self.seed, number);
+                let client =
+                    Client::<AWAITS>::new(store, tables, scale, plan.warehouses, many, random);
+                executor.spawn(self.serve(client, &homes, &tally, started, stop))
+            })
+            .collect();
+        block_on(executor.run(async {
+            for terminal in terminals {
+                terminal.await?;
+            }
+            Ok::<_, BenchError>(())
+        }))?;
+        drop(executor);
+        Ok(tally.into_inner())
+    }
+
+    /// What a terminal has done.
+    async fn serve<const AWAITS: bool>(
+        &self,
+        mut client: Client<'_, AWAITS>,
+        homes: &[u16],
+        tally: &RefCell<Tally>,
+        started: Instant,
+        stop: &Stop<'_>,
+    ) -> Result<(), BenchError> {
         let limit = Duration::from_secs_f64(self.seconds);
-        let started = Instant::now();
         // One look at the clock for each: a transaction begins when the last has ended.
         let mut ended = started;
         let is_over =
@@ -74,13 +110,20 @@ impl Run<'_> {
         while ended - started < limit && !is_over() {
             let transaction = self.plan.mix.draw(&mut client.random);
             let w = homes[client.random.random_range(..homes.len())];
-            client.run(transaction, w)?;
+            client.run(transaction, w).await?;
             let now = Instant::now();
-            tally.count(transaction, now - ended, now - started);
+            tally.borrow_mut().count(transaction, now - ended, now - started);
             ended = now;
+            if AWAITS {
+                // Transactions that wait for nothing keep others from their turn.
+                yield_now().await;
+            }
         }
-        let Client { rolled_back, conflicts, written_bytes, .. } = client;
-        Ok(Tally { rolled_back, conflicts, written_bytes, ..tally })
+        let mut tally = tally.borrow_mut();
+        tally.rolled_back += client.rolled_back;
+        tally.conflicts += client.conflicts;
+        tally.written_bytes += client.written_bytes;
+        Ok(())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use futures_lite::future::block_on;
 use polder::{Durability, Options, Store, TranslationKind};
 use tempfile::TempDir;
 
@@ -58,6 +59,17 @@ impl Loaded {
     }
 
     fn run(&self, mix: Mix, threads: usize, affinity: bool, seconds: f64) -> (Outcome, Tally) {
+        self.run_by((threads, None), mix, affinity, seconds)
+    }
+
+    /// The same, where each thread serves so many terminals at once.
+    fn run_by(
+        &self,
+        (threads, tasks): (usize, Option<usize>),
+        mix: Mix,
+        affinity: bool,
+        seconds: f64,
+    ) -> (Outcome, Tally) {
         let interrupt = Interrupt::silent();
         let run = Run {
             store: &self.store,
@@ -71,11 +83,12 @@ impl Loaded {
             interval: interval(seconds),
             until: None,
             many: threads > 1,
+            tasks,
         };
         run.run().unwrap()
     }
 
-    fn client(&self) -> Client<'_> {
+    fn client(&self) -> Client<'_, false> {
         Client::new(&self.store, &self.tables, Scale::TINY, self.warehouses, true, stream(7, 7))
     }
 
@@ -170,7 +183,7 @@ fn an_order_changes_what_it_should() {
         keys.map(|key| u64::from(get(&tables.stock, &key, field))).sum::<u64>()
     };
     for _ in 0..300 {
-        client.run(Transaction::NewOrder, 1).unwrap();
+        block_on(client.run(Transaction::NewOrder, 1)).unwrap();
     }
     let rolled_back = client.rolled_back;
     assert!((1..15).contains(&rolled_back), "{rolled_back}");
@@ -213,7 +226,7 @@ fn payments_are_counted_everywhere() {
     let loaded = Loaded::small();
     let (tables, mut client) = (&loaded.tables, loaded.client());
     for _ in 0..200 {
-        client.run(Transaction::Payment, 1).unwrap();
+        block_on(client.run(Transaction::Payment, 1)).unwrap();
     }
     let taken =
         get(&tables.warehouse, &keys::warehouse(1), |row: &Warehouse| row.ytd.get()) - 300_000;
@@ -248,7 +261,7 @@ fn payments_are_counted_everywhere() {
 fn deliveries_take_the_oldest_orders_until_there_are_none() {
     let loaded = Loaded::small();
     let (tables, mut client) = (&loaded.tables, loaded.client());
-    client.run(Transaction::Delivery, 1).unwrap();
+    block_on(client.run(Transaction::Delivery, 1)).unwrap();
     let oldest = Scale::TINY.orders_per_district() - Scale::TINY.undelivered + 1;
     for d in 1..=DISTRICTS {
         let key = keys::order(1, d, oldest);
@@ -268,7 +281,7 @@ fn deliveries_take_the_oldest_orders_until_there_are_none() {
     }
     loaded.assert_sound();
     for _ in 0..20 {
-        client.run(Transaction::Delivery, 1).unwrap();
+        block_on(client.run(Transaction::Delivery, 1)).unwrap();
     }
     assert_eq!(tables.new_order.len(), 9 * u64::from(DISTRICTS));
     loaded.assert_sound();
@@ -282,7 +295,7 @@ fn what_only_reads_writes_nothing() {
     assert_eq!(tally.written_bytes, 0);
     let mut client = loaded.client();
     for _ in 0..100 {
-        client.run(Transaction::OrderStatus, 2).unwrap();
+        block_on(client.run(Transaction::OrderStatus, 2)).unwrap();
     }
     assert_eq!((client.written_bytes, client.conflicts), (0, 0));
 }
@@ -303,6 +316,16 @@ fn transactions_that_meet_are_tried_again() {
     loaded.assert_sound();
 }
 
+/// A thread that does one transaction after the other never meets itself.
+#[test]
+fn a_thread_serves_other_terminals_while_one_waits() {
+    let loaded = Loaded::new(TranslationKind::Array, 2, least());
+    let conflicts = |tasks| loaded.run_by((1, Some(tasks)), Mix::Standard, false, 0.2).1.conflicts;
+    assert_eq!(conflicts(1), 0);
+    assert!((0..50).any(|_| conflicts(8) > 0));
+    loaded.assert_sound();
+}
+
 /// In every way to find pages, most of which are not in memory.
 #[test]
 fn conditions_hold_after_runs_out_of_memory() {
@@ -311,7 +334,8 @@ fn conditions_hold_after_runs_out_of_memory() {
         let budget = if evicts { least() } else { AMPLE };
         for (affinity, mix) in [(false, Mix::Standard), (true, Mix::NewOrders(50))] {
             let loaded = Loaded::new(kind, 3, budget);
-            let (outcome, _) = loaded.run(mix, 4, affinity, 0.2);
+            let clients = if affinity { (4, None) } else { (2, Some(4)) };
+            let (outcome, _) = loaded.run_by(clients, mix, affinity, 0.2);
             assert!(outcome.ops > 0, "{kind}");
             assert_eq!(outcome.ops, outcome.latencies.len());
             loaded.assert_sound();

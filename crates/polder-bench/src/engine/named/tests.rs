@@ -40,6 +40,18 @@ fn names_say_how_many_keys_a_call_looks_up() {
 }
 
 #[test]
+fn names_say_how_many_terminals_a_thread_serves() {
+    let tasks = |name: &str| find(name).map(|named| (named.tasks(), named.to_string())).unwrap();
+    assert_eq!(tasks("polder:array"), (None, "polder:array".to_owned()));
+    assert_eq!(tasks("polder:array+tasks:8+lru").1, "polder:array+lru+tasks:8");
+    assert_eq!(tasks("polder:array+tasks:1").0, Some(1));
+    assert!(!find("polder:array").unwrap().is_same(&find("polder:array+tasks:1").unwrap()));
+    for wrong in ["device+tasks:8", "polder:array+tasks:0", "polder:array+tasks"] {
+        assert!(find(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn the_same_is_the_same_by_any_name() {
     assert!(find("polder:array").unwrap().is_same(&find("polder:array+s3-fifo").unwrap()));
     assert!(!find("polder:array").unwrap().is_same(&find("polder:array+lru").unwrap()));
@@ -72,7 +84,7 @@ fn what_cannot_be_is_refused_in_a_sentence() {
         assert!(why(&format!("polder:array+{wrong}")).contains("1 to"), "{wrong}");
     }
     assert!(why("polder:array+many+many:3").contains("both many and many:3"));
-    assert!(why("device+many").contains("many is for Polder"));
+    assert!(why("device+many").contains("many and tasks are for Polder"));
     assert!(unknown.contains("many:KEYS"), "{unknown}");
     assert!(why("nobody+lru").contains("no engine \"nobody\"; there are: polder:"));
 }

@@ -117,7 +117,9 @@ pub(crate) const DIST_BYTES: usize = 24;
 const CUSTOMER_DATA_BYTES: usize = 500;
 
 /// What is at fixed places of a row.
-pub(crate) trait Kind: FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned {
+pub(crate) trait Kind:
+    'static + FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned
+{
     /// The fields of a row, and the text behind them. `None` if the bytes are too short.
     #[inline]
     fn of(bytes: &[u8]) -> Option<(&Self, &[u8])> {
@@ -130,7 +132,7 @@ pub(crate) trait Kind: FromBytes + IntoBytes + KnownLayout + Immutable + Unalign
     }
 }
 
-impl<K: FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned> Kind for K {}
+impl<K: 'static + FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned> Kind for K {}
 
 impl Customer {
     /// Puts a note in front of the `C_DATA` of this row, which is cut at its longest.

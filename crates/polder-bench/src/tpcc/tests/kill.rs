@@ -43,6 +43,7 @@ fn child_that_runs_until_it_is_killed() {
         interval: interval(60.0),
         until: None,
         many: false,
+        tasks: Some(3),
     };
     run.run().unwrap();
 }

@@ -8,8 +8,7 @@ use zerocopy::IntoBytes;
 use super::data::input::{self, percent, within};
 use super::data::keys::{self, DISTRICTS};
 use super::data::rows::{
-    Customer, DIST_BYTES, District, History, Item, Kind, Order, OrderLine, Stock, Warehouse, find,
-    look,
+    Customer, DIST_BYTES, District, History, Item, Kind, Order, OrderLine, Stock, Warehouse,
 };
 use super::data::{Scale, Tables};
 use crate::error::BenchError;
@@ -19,6 +18,7 @@ mod delivery;
 mod new_order;
 mod order_status;
 mod payment;
+mod reading;
 mod stock_level;
 
 /// The five transactions.
@@ -36,12 +36,14 @@ pub(crate) enum Transaction {
 /// time it wrote.
 type Tried = Result<bool, BenchError>;
 
-/// One thread that does transactions.
-pub(super) struct Client<'a> {
+/// One terminal whose rows are read by futures, or all of a thread that does their transactions one
+/// after the other, by calls: which of them is known to the compiler, so that calls cost no more.
+pub(super) struct Client<'a, const AWAITS: bool> {
     store: &'a Store,
     tables: &'a Tables,
     scale: Scale,
     warehouses: u16,
+    /// Whether a transaction looks up together what it is going to read one by one.
     many: bool,
     pub(super) random: Random,
     /// What the transaction is going to write, and how many bytes of keys and values.
@@ -57,7 +59,7 @@ pub(super) struct Client<'a> {
     pub(super) written_bytes: u64,
 }
 
-impl<'a> Client<'a> {
+impl<'a, const AWAITS: bool> Client<'a, AWAITS> {
     pub(super) fn new(
         store: &'a Store,
         tables: &'a Tables,
@@ -65,7 +67,7 @@ impl<'a> Client<'a> {
         warehouses: u16,
         many: bool,
         random: Random,
-    ) -> Client<'a> {
+    ) -> Client<'a, AWAITS> {
         Client {
             store,
             tables,
@@ -85,17 +87,17 @@ impl<'a> Client<'a> {
     /// Does a transaction of a terminal of this warehouse. It is tried until no other transaction
     /// comes in between, always with the same input, which is drawn again from the same random
     /// numbers; there is always one transaction that gets through.
-    pub(super) fn run(&mut self, transaction: Transaction, w: u16) -> Result<(), BenchError> {
+    pub(super) async fn run(&mut self, transaction: Transaction, w: u16) -> Result<(), BenchError> {
         let random = self.random.clone();
         loop {
             self.batch.clear();
             self.batch_bytes = 0;
             let has_ended = match transaction {
-                Transaction::NewOrder => self.new_order(w),
-                Transaction::Payment => self.payment(w),
-                Transaction::OrderStatus => self.order_status(w),
-                Transaction::Delivery => self.delivery(w),
-                Transaction::StockLevel => self.stock_level(w),
+                Transaction::NewOrder => self.new_order(w).await,
+                Transaction::Payment => self.payment(w).await,
+                Transaction::OrderStatus => self.order_status(w).await,
+                Transaction::Delivery => self.delivery(w).await,
+                Transaction::StockLevel => self.stock_level(w).await,
             }?;
             if has_ended {
                 return Ok(());
@@ -118,19 +120,6 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Reads a row that is going to be changed, and its version.
-    #[inline]
-    fn read<K: Kind>(&mut self, table: &Table, key: &[u8]) -> Result<(u64, &mut K), BenchError> {
-        let copy = |version, bytes: &[u8]| {
-            self.row.clear();
-            self.row.extend_from_slice(bytes);
-            version
-        };
-        let version = table.get_versioned_with(key, copy)?;
-        let row = K::mut_from_prefix(&mut self.row).ok();
-        version.zip(row.map(|(fields, _)| fields)).ok_or_else(|| BenchError::no_row(table, key))
-    }
-
     /// Puts the row that was read last, as it is now, in the place of the one of this version.
     fn replace(&mut self, table: &Table, key: &[u8], version: u64) {
         self.batch.expect(table, key, Some(version)).put(table, key, &self.row);
@@ -139,13 +128,13 @@ impl<'a> Client<'a> {
 
     /// Reads a row and changes it.
     #[inline]
-    fn change<K: Kind, R>(
+    async fn change<K: Kind, R>(
         &mut self,
         table: &Table,
         key: &[u8],
         change: impl FnOnce(&mut K) -> R,
     ) -> Result<R, BenchError> {
-        let (version, row) = self.read(table, key)?;
+        let (version, row) = self.read(table, key).await?;
         let result = change(row);
         self.replace(table, key, version);
         Ok(result)
@@ -170,15 +159,15 @@ impl<'a> Client<'a> {
 
     /// Draws a customer of the district: in 60 of 100 cases by last name, which is, of those who
     /// have it, the middle one by first name, rounded up.
-    fn draw_customer(&mut self, w: u16, d: u8) -> Result<u16, BenchError> {
+    async fn draw_customer(&mut self, w: u16, d: u8) -> Result<u16, BenchError> {
         if !percent(&mut self.random, 60) {
             return Ok(input::customer(&mut self.random, self.scale));
         }
         let name = input::name_of(input::last_name(&mut self.random, self.scale));
         let (table, prefix) = (&self.tables.customer_by_name, keys::customers_of_name(w, d, &name));
-        let (mut customers, mut found) = (table.prefix(prefix), Vec::new());
-        while let Some((key, _)) = customers.next_entry()? {
-            found.extend(keys::customer_of_name(key));
+        let (mut customers, mut found) = (self.prefix(table, prefix), Vec::new());
+        while let Some(c) = customers.next(|key, _| keys::customer_of_name(key)).await? {
+            found.extend(c);
         }
         let middle = found.len().saturating_sub(1) / 2;
         found.get(middle).copied().ok_or_else(|| BenchError::no_row(table, &prefix))
@@ -195,7 +184,7 @@ impl<'a> Client<'a> {
     }
 
     /// Looks at all lines of these orders of a district.
-    fn each_line(
+    async fn each_line(
         &self,
         w: u16,
         d: u8,
@@ -203,10 +192,14 @@ impl<'a> Client<'a> {
         mut look: impl FnMut(&OrderLine),
     ) -> Result<(), BenchError> {
         let table = &self.tables.order_line;
-        let mut lines = table.range(keys::order_lines(w, d, orders));
-        while let Some((key, value)) = lines.next_entry()? {
+        let mut lines = self.range(table, keys::order_lines(w, d, orders));
+        let mut look = |key: &[u8], value: &[u8]| {
             let (line, _) = OrderLine::of(value).ok_or_else(|| BenchError::no_row(table, key))?;
             look(line);
+            Ok::<(), BenchError>(())
+        };
+        while let Some(looked) = lines.next(&mut look).await? {
+            looked?;
         }
         Ok(())
     }

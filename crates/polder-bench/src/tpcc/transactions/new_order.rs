@@ -18,27 +18,29 @@ impl Wanted {
     }
 }
 
-impl Client<'_> {
-    pub(super) fn new_order(&mut self, w: u16) -> Tried {
+impl<const AWAITS: bool> Client<'_, AWAITS> {
+    pub(super) async fn new_order(&mut self, w: u16) -> Tried {
         let (tables, d) = (self.tables, input::district(&mut self.random));
         let c = input::customer(&mut self.random, self.scale);
         let lines = self.draw_lines(w);
-        let tax = look(&tables.warehouse, &keys::warehouse(w), |row: &Warehouse| row.tax.get())?;
-        let (district_tax, o) =
-            self.change(&tables.district, &keys::district(w, d), |row: &mut District| {
-                row.next_o_id += 1;
-                (row.tax.get(), row.next_o_id.get() - 1)
-            })?;
+        let key = keys::warehouse(w);
+        let tax = self.look(&tables.warehouse, &key, |row: &Warehouse| row.tax.get()).await?;
+        let next = |row: &mut District| {
+            row.next_o_id += 1;
+            (row.tax.get(), row.next_o_id.get() - 1)
+        };
+        let (district_tax, o) = self.change(&tables.district, &keys::district(w, d), next).await?;
         if o >= keys::LAST_ORDER {
             let why = format!("warehouse {w}, district {d} has as many orders as it can have");
             return Err(BenchError::Options(why));
         }
         let key = keys::customer(w, d, c);
-        let discount = look(&tables.customer, &key, |row: &Customer| {
+        let show = |row: &Customer| {
             // The terminal shows them.
             black_box((row.last, row.credit));
             row.discount.get()
-        })?;
+        };
+        let discount = self.look(&tables.customer, &key, show).await?;
         let order = Order {
             c_id: c.into(),
             entry_d: input::now().into(),
@@ -49,7 +51,7 @@ impl Client<'_> {
         self.insert(&tables.orders, &keys::order(w, d, o), order.as_bytes());
         self.insert(&tables.order_by_customer, &keys::order_by_customer(w, d, c, o), &[]);
         self.insert(&tables.new_order, &keys::order(w, d, o), &[]);
-        let Some(sum) = self.order_lines(w, d, o, &lines)? else {
+        let Some(sum) = self.order_lines(w, d, o, &lines).await? else {
             self.rolled_back += 1;
             return Ok(true);
         };
@@ -76,7 +78,7 @@ impl Client<'_> {
     }
 
     /// Takes all items from stock. Gives the sum of their prices; `None` if there is no such item.
-    fn order_lines(
+    async fn order_lines(
         &mut self,
         w: u16,
         d: u8,
@@ -89,15 +91,14 @@ impl Client<'_> {
         self.look_ahead(&tables.stock, stocks)?;
         let mut stocks = Vec::with_capacity(lines.len());
         for (line, number) in lines.iter().zip(1u8..) {
-            let item = find(&tables.item, &keys::item(line.item), |row: &Item, data| {
-                (row.price.get(), input::is_original(data))
-            })?;
+            let price = |row: &Item, data: &[u8]| (row.price.get(), input::is_original(data));
+            let item = self.find(&tables.item, &keys::item(line.item), price).await?;
             let Some((price, is_original)) = item else { return Ok(None) };
             let (before, rest) = lines.split_at(stocks.len());
             let stock = match before.iter().position(|other| other.is_of_same_stock(line)) {
                 // The line before has taken what this one needs as well.
                 Some(before) => stocks[before],
-                None => self.take_from_stock(w, d, rest)?,
+                None => self.take_from_stock(w, d, rest).await?,
             };
             stocks.push(stock);
             let (dist_info, is_original_stock) = stock;
@@ -120,7 +121,7 @@ impl Client<'_> {
 
     /// Takes what the first of these lines needs, and all others of the same stock with it. Gives
     /// what the district's lines say of it, and whether it bears the mark.
-    fn take_from_stock(
+    async fn take_from_stock(
         &mut self,
         w: u16,
         d: u8,
@@ -137,7 +138,8 @@ impl Client<'_> {
             }
             row.dist[usize::from(d) - 1]
         };
-        let dist_info = self.change(&self.tables.stock, &keys::stock(supply, item), take)?;
+        let key = keys::stock(supply, item);
+        let dist_info = self.change(&self.tables.stock, &key, take).await?;
         let is_original = Stock::of(&self.row).is_some_and(|(_, data)| input::is_original(data));
         Ok((dist_info, is_original))
     }

@@ -2,29 +2,31 @@
 
 use super::*;
 
-impl Client<'_> {
-    pub(super) fn payment(&mut self, w: u16) -> Tried {
+impl<const AWAITS: bool> Client<'_, AWAITS> {
+    pub(super) async fn payment(&mut self, w: u16) -> Tried {
         let (tables, d) = (self.tables, input::district(&mut self.random));
         // Where the customer belongs.
         let (c_w, c_d) = match percent(&mut self.random, 15) {
             true => (self.draw_other_warehouse(w), input::district(&mut self.random)),
             false => (w, d),
         };
-        let c = self.draw_customer(c_w, c_d)?;
+        let c = self.draw_customer(c_w, c_d).await?;
         let amount = within(&mut self.random, 100, 500_000) as i64;
 
-        let name = self.change(&tables.warehouse, &keys::warehouse(w), |row: &mut Warehouse| {
+        let take = |row: &mut Warehouse| {
             row.ytd += amount;
             row.name
-        })?;
+        };
+        let name = self.change(&tables.warehouse, &keys::warehouse(w), take).await?;
+        let take = |row: &mut District| {
+            row.ytd += amount;
+            (row.name, row.ytd.get())
+        };
         let (district_name, taken) =
-            self.change(&tables.district, &keys::district(w, d), |row: &mut District| {
-                row.ytd += amount;
-                (row.name, row.ytd.get())
-            })?;
+            self.change(&tables.district, &keys::district(w, d), take).await?;
 
         let key = keys::customer(c_w, c_d, c);
-        let (version, customer) = self.read::<Customer>(&tables.customer, &key)?;
+        let (version, customer) = self.read::<Customer>(&tables.customer, &key).await?;
         customer.balance -= amount;
         customer.ytd_payment += amount;
         customer.payment_cnt += 1;

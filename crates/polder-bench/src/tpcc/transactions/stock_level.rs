@@ -5,21 +5,22 @@ use super::*;
 /// Orders that it looks at.
 const ORDERS: u32 = 20;
 
-impl Client<'_> {
-    pub(super) fn stock_level(&mut self, w: u16) -> Tried {
+impl<const AWAITS: bool> Client<'_, AWAITS> {
+    pub(super) async fn stock_level(&mut self, w: u16) -> Tried {
         let (tables, d) = (self.tables, input::district(&mut self.random));
         let threshold = within(&mut self.random, 10, 20) as i16;
         let key = keys::district(w, d);
-        let next = look(&tables.district, &key, |row: &District| row.next_o_id.get())?;
+        let next = self.look(&tables.district, &key, |row: &District| row.next_o_id.get()).await?;
         let mut items = Vec::new();
-        self.each_line(w, d, next.saturating_sub(ORDERS)..next, |row| items.push(row.i_id.get()))?;
+        let orders = next.saturating_sub(ORDERS)..next;
+        self.each_line(w, d, orders, |row| items.push(row.i_id.get())).await?;
         items.sort_unstable();
         items.dedup();
         self.look_ahead(&tables.stock, items.iter().map(|item| keys::stock(w, *item)))?;
         let mut low = 0;
         for item in items {
             let key = keys::stock(w, item);
-            let quantity = look(&tables.stock, &key, |row: &Stock| row.quantity.get())?;
+            let quantity = self.look(&tables.stock, &key, |row: &Stock| row.quantity.get()).await?;
             low += u32::from(quantity < threshold);
         }
         std::hint::black_box(low);
