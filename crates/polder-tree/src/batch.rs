@@ -14,7 +14,7 @@ mod op;
 
 use polder_format::{Lsn, PageNo};
 use polder_pool::journal::{group_bytes, mark_bytes};
-use polder_pool::{AccessHint, Obstacles, Translation};
+use polder_pool::{AccessHint, Obstacles, Translation, waits};
 use polder_structure::levels::{EXAMINED_EACH, Rounds, examine};
 use polder_structure::page::broken;
 
@@ -86,7 +86,8 @@ fn run<T: Translation>(
                 // The pages of the long values that went are free. No latch and no log-space reservation
                 // is held any more: a thread that has the allocation mutex may wait for the log.
                 for part in gone.into_iter().map(|index| &parts[index]) {
-                    free_pages(part.space(), part.freed());
+                    // WAIT-2
+                    waits::permitted(|| free_pages(part.space(), part.freed()));
                 }
                 for op in underfull.into_iter().map(|index| parts[index].op) {
                     // The batch is done; a leaf that stays small is no fault.

@@ -16,6 +16,11 @@ use crate::families::Tables;
 use crate::handle::Store;
 use crate::table::Table;
 
+/// Parts of a batch that a future tries by itself: a larger one would keep its thread from others for too
+/// long.
+#[cfg(feature = "async")]
+const MOST_TRIED: usize = 256;
+
 /// Changes that are made all together or not at all ([`Store::apply`](crate::Store::apply)): in
 /// memory and on disk.
 ///
@@ -195,6 +200,21 @@ impl<'c> WriteBatch<'c> {
         return self.around.as_ref().map_or(0, |around| around.len());
         #[cfg(not(feature = "vector"))]
         0
+    }
+
+    /// Whether a future may try it: it runs no code of its user's (`WAIT-3`), and is not long.
+    #[cfg(feature = "async")]
+    pub(crate) fn may_be_tried(&self) -> bool {
+        let has_updates = self.parts.iter().any(|part| matches!(part.action, Action::Update(_)));
+        self.parts.len() <= MOST_TRIED && !has_updates
+    }
+
+    /// The keys that it removes, with their tables.
+    #[cfg(feature = "async")]
+    pub(crate) fn removed(&self) -> impl Iterator<Item = (&Any<Tables>, &[u8])> {
+        let removes = |part: &&Part<'_>| matches!(part.action, Action::Remove);
+        let named = |part: &Part<'_>| (&self.tables[part.table], &self.bytes[part.key.clone()]);
+        self.parts.iter().filter(removes).map(named)
     }
 
     fn push(

@@ -183,7 +183,7 @@ impl<R> Operation<'_, R> {
     }
 }
 
-fn merge<T: polder_pool::Translation>(table: &TableCore<T>, key: &[u8]) {
+pub(super) fn merge<T: polder_pool::Translation>(table: &TableCore<T>, key: &[u8]) {
     if let Ok(_pass) = table.engine.quiesce.enter() {
         // A leaf that stays small is no fault.
         let _ = table.tree.merge_at(key);

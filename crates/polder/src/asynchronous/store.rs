@@ -4,10 +4,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use polder_format::Lsn;
 use polder_log::AwaitedSync;
 use polder_pool::Journal;
+use polder_pool::waits::without_waiting;
 
-use super::operation::{Commit, is_forked};
+use super::operation::{Commit, Next, Waiting, is_forked, merge};
 use crate::any::{Any, dispatch};
 use crate::batch::apply::apply;
 use crate::batch::{BatchError, WriteBatch};
@@ -37,8 +39,9 @@ impl AsyncStore {
         &self.store
     }
 
-    /// Makes all changes of a batch, or none: as [`Store::apply`]. A thread of the store's makes it, and
-    /// calls what was given to [`WriteBatch::update_with`].
+    /// Makes all changes of a batch, or none: as [`Store::apply`]. A poll makes it where it waits for nothing
+    /// but pages; a large batch (more than 256 changes), and one with updates, whose functions it calls,
+    /// is made by a thread of the store's.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -58,15 +61,15 @@ impl AsyncStore {
     ///
     /// # Errors
     /// Those of [`Store::apply`]. A batch that changes collections is refused.
-    pub async fn apply(&self, mut batch: WriteBatch<'static>) -> Result<(), BatchError> {
+    pub async fn apply(&self, batch: WriteBatch<'static>) -> Result<(), BatchError> {
         #[cfg(feature = "vector")]
         if batch.around.is_some() {
             return Err(BatchError::ChangesCollections);
         }
         let engine = &self.store.engine;
-        let theirs = engine.clone();
-        let work = move || dispatch!(&theirs, engine => apply(engine, &mut batch, &|_| ()));
-        let (lsn, durability) = Made::new(engine, work, false).await??;
+        let batch = Some(batch);
+        let (lsn, durability) =
+            Applied { engine, batch, waiting: Waiting::Nothing, pages: 0 }.await?;
         let awaited = (durability == Durability::Sync)
             .then(|| dispatch!(engine, engine => AwaitedSync::new(&engine.checkpointer.log, lsn)));
         Ok(Commit::new(engine, awaited).await?)
@@ -95,23 +98,90 @@ impl AsyncStore {
         let engine = self.store.engine.clone();
         let theirs = engine.clone();
         let work = move || dispatch!(&theirs, engine => engine.close());
-        Made::new(&engine, work, true).await?
+        Made { engine: &engine, work: Some(work), job: None }.await?
     }
 }
 
-/// What a helper makes, from the first poll on.
+/// Up to where the log must be durable for a batch, and whether that is to be waited for.
+type Logged = Result<(Lsn, Durability), BatchError>;
+
+/// A batch, which is tried as an operation on one key is (`operation.rs`).
+struct Applied<'a> {
+    engine: &'a Any<Engines>,
+    /// None once a helper has it.
+    batch: Option<WriteBatch<'static>>,
+    waiting: Waiting<Logged>,
+    /// How many pages it has waited for.
+    pages: u32,
+}
+
+impl Future for Applied<'_> {
+    type Output = Logged;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Logged> {
+        let this = &mut *self;
+        if is_forked(this.engine) {
+            return Poll::Ready(Err(StoreError::Forked.into()));
+        }
+        loop {
+            let Poll::Ready(next) = this.waiting.poll(cx) else { return Poll::Pending };
+            let may_try = match next {
+                Next::Done(result) => return Poll::Ready(result),
+                Next::Try => true,
+                // The helper meets the error, too.
+                Next::HandOver | Next::Fail(_) => false,
+            };
+            let Some(batch) = &mut this.batch else { return Poll::Pending };
+            if may_try && batch.may_be_tried() {
+                let try_it = || dispatch!(this.engine, engine => apply(engine, batch, &|_| ()));
+                match without_waiting(this.pages > 0, try_it) {
+                    (Err(BatchError::Store(_)), Some(refused)) => {
+                        if this.waiting.wait_for(refused, &mut this.pages, this.engine, cx) {
+                            continue;
+                        }
+                    }
+                    (result, refused) => {
+                        if refused.is_some() && result.is_ok() {
+                            tidy(this.engine, batch);
+                        }
+                        return Poll::Ready(result);
+                    }
+                }
+            }
+            if let Some(mut batch) = this.batch.take() {
+                let theirs = this.engine.clone();
+                let work = move || dispatch!(&theirs, engine => apply(engine, &mut batch, &|_| ()));
+                let helpers = dispatch!(this.engine, engine => &engine.helpers);
+                this.waiting = Waiting::Helper(helpers.writers.begin(work));
+            }
+        }
+    }
+}
+
+impl Drop for Applied<'_> {
+    fn drop(&mut self) {
+        if is_forked(self.engine) {
+            self.waiting.leave_forked();
+        }
+    }
+}
+
+/// A batch that was made has left leaves that are almost empty, which nobody has merged.
+#[cold]
+fn tidy(engine: &Any<Engines>, batch: &WriteBatch<'_>) {
+    let removed: Vec<_> =
+        batch.removed().map(|(table, key)| (table.clone(), key.to_vec())).collect();
+    let work = move || {
+        removed.iter().for_each(|(table, key)| dispatch!(table, table => merge(table, key)));
+    };
+    dispatch!(engine, engine => engine.helpers.writers.give(Box::new(work)));
+}
+
+/// What a helper makes, from the first poll on, even if this is dropped before one has begun it.
 struct Made<'a, R, W> {
     engine: &'a Any<Engines>,
     work: Option<W>,
-    /// It closes the store, and is done even if this is dropped before a helper has begun it.
-    closes: bool,
     job: Option<Job<R>>,
-}
-
-impl<'a, R, W: FnOnce() -> R + Send + 'static> Made<'a, R, W> {
-    fn new(engine: &'a Any<Engines>, work: W, closes: bool) -> Made<'a, R, W> {
-        Made { engine, work: Some(work), closes, job: None }
-    }
 }
 
 impl<R: Send + 'static, W: FnOnce() -> R + Send + Unpin + 'static> Future for Made<'_, R, W> {
@@ -124,10 +194,7 @@ impl<R: Send + 'static, W: FnOnce() -> R + Send + Unpin + 'static> Future for Ma
         }
         if let Some(work) = this.work.take() {
             let helpers = dispatch!(this.engine, engine => &engine.helpers);
-            this.job = Some(match this.closes {
-                true => helpers.readers.begin_surely(work),
-                false => helpers.writers.begin(work),
-            });
+            this.job = Some(helpers.readers.begin_surely(work));
         }
         match &mut this.job {
             Some(job) => job.poll(cx.waker()).map(Ok),

@@ -23,6 +23,7 @@ mod fixture;
 mod full;
 mod full_opening;
 mod futures;
+mod futures_batches;
 mod futures_faults;
 mod hostile;
 mod keys;

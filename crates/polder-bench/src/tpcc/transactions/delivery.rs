@@ -33,7 +33,7 @@ impl<const AWAITS: bool> Client<'_, AWAITS> {
         for order in &taken {
             self.deliver(w, order).await?;
         }
-        self.commit()
+        self.commit().await
     }
 
     /// The number of the district's oldest open order, if it has one.

@@ -1,5 +1,6 @@
 //! The five transactions, clauses 2.4 to 2.8, and what they have in common.
 
+use std::mem;
 use std::ops::Range;
 
 use polder::{BatchError, Store, Table, WriteBatch};
@@ -146,8 +147,12 @@ impl<'a, const AWAITS: bool> Client<'a, AWAITS> {
     }
 
     /// Writes what was collected, if nothing that it rests on has changed.
-    fn commit(&mut self) -> Tried {
-        match self.store.apply_mut(&mut self.batch) {
+    async fn commit(&mut self) -> Tried {
+        let applied = match AWAITS {
+            true => self.store.asynchronous().apply(mem::take(&mut self.batch)).await,
+            false => self.store.apply_mut(&mut self.batch),
+        };
+        match applied {
             Ok(()) => {
                 self.written_bytes += self.batch_bytes;
                 Ok(true)

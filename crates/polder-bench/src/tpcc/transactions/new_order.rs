@@ -58,7 +58,7 @@ impl<const AWAITS: bool> Client<'_, AWAITS> {
         // Hundredths and ten-thousandths.
         let factor = f64::from(10_000 - discount) * f64::from(10_000 + tax + district_tax);
         black_box(sum as f64 * factor / 1e8);
-        self.commit()
+        self.commit().await
     }
 
     fn draw_lines(&mut self, w: u16) -> Vec<Wanted> {

@@ -48,6 +48,6 @@ impl<const AWAITS: bool> Client<'_, AWAITS> {
         let unpadded = |name| <[u8]>::split(name, |byte| *byte == 0).next().unwrap_or_default();
         let data = [unpadded(&name), b"    ", unpadded(&district_name)].concat();
         self.insert(&tables.history, &keys::history(w, d, taken), &history.with(&data));
-        self.commit()
+        self.commit().await
     }
 }
