@@ -249,6 +249,7 @@ impl TpccStore<'_> {
             interval: interval(seconds, step_s),
             until,
             many: false,
+            tasks: None,
         };
         let (outcome, tally) = run.run()?;
         let TpccResult { summary, interval_s, per_s: mut over_time, .. } =

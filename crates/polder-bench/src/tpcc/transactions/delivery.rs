@@ -38,7 +38,7 @@ impl<const AWAITS: bool> Client<'_, AWAITS> {
 
     /// The number of the district's oldest open order, if it has one.
     async fn oldest_open(&self, w: u16, d: u8) -> Result<Option<u32>, BenchError> {
-        let mut open = self.range(&self.tables.new_order, keys::orders(w, d));
+        let mut open = self.rows_in(&self.tables.new_order, keys::orders(w, d));
         Ok(open.next(|key, _| keys::order_number(key)).await?.flatten())
     }
 

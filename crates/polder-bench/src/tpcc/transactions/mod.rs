@@ -170,7 +170,7 @@ impl<'a, const AWAITS: bool> Client<'a, AWAITS> {
         }
         let name = input::name_of(input::last_name(&mut self.random, self.scale));
         let (table, prefix) = (&self.tables.customer_by_name, keys::customers_of_name(w, d, &name));
-        let (mut customers, mut found) = (self.prefix(table, prefix), Vec::new());
+        let (mut customers, mut found) = (self.rows_with_prefix(table, prefix), Vec::new());
         while let Some(c) = customers.next(|key, _| keys::customer_of_name(key)).await? {
             found.extend(c);
         }
@@ -197,7 +197,7 @@ impl<'a, const AWAITS: bool> Client<'a, AWAITS> {
         mut look: impl FnMut(&OrderLine),
     ) -> Result<(), BenchError> {
         let table = &self.tables.order_line;
-        let mut lines = self.range(table, keys::order_lines(w, d, orders));
+        let mut lines = self.rows_in(table, keys::order_lines(w, d, orders));
         let mut look = |key: &[u8], value: &[u8]| {
             let (line, _) = OrderLine::of(value).ok_or_else(|| BenchError::no_row(table, key))?;
             look(line);

@@ -14,7 +14,7 @@ impl<const AWAITS: bool> Client<'_, AWAITS> {
         };
         self.look(&tables.customer, &key, show).await?;
         let bounds = [0, keys::LAST_ORDER].map(|o| keys::order_by_customer(w, d, c, o));
-        let orders = self.range(&tables.order_by_customer, bounds[0]..=bounds[1]);
+        let orders = self.rows_in(&tables.order_by_customer, bounds[0]..=bounds[1]);
         let number = orders.last(|key, _| keys::order_of_customer(key)).await?.flatten();
         let o = number.ok_or_else(|| BenchError::no_row(&tables.order_by_customer, &bounds[1]))?;
         let key = keys::order(w, d, o);

@@ -44,14 +44,14 @@ impl Entries {
 }
 
 impl<const AWAITS: bool> Client<'_, AWAITS> {
-    pub(super) fn range(&self, table: &Table, bounds: impl KeyRange) -> Entries {
+    pub(super) fn rows_in(&self, table: &Table, bounds: impl KeyRange) -> Entries {
         match AWAITS {
             true => Entries::Awaited(table.asynchronous().range(bounds)),
             false => Entries::Called(table.range(bounds)),
         }
     }
 
-    pub(super) fn prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Entries {
+    pub(super) fn rows_with_prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Entries {
         match AWAITS {
             true => Entries::Awaited(table.asynchronous().prefix(prefix)),
             false => Entries::Called(table.prefix(prefix)),
