@@ -81,8 +81,9 @@ impl Plan {
             let why = "many is for load, lookup, ycsb and tpcc, without --rate";
             return Err(BenchError::Options(format!("{named}: {why}")));
         }
-        if named.tasks().is_some() && bench != Bench::Tpcc {
-            return Err(BenchError::Options(format!("{named}: tasks is for tpcc")));
+        if named.tasks().is_some() && (bench != Bench::Tpcc || named.many() > 1) {
+            let why = "tasks is for tpcc, and without many, whose calls wait";
+            return Err(BenchError::Options(format!("{named}: {why}")));
         }
         conditions.dist = conditions.dist.or(bench.dist());
         let ample = if bench == Bench::Tpcc {

@@ -14,7 +14,7 @@ mod op;
 
 use polder_format::{Lsn, PageNo};
 use polder_pool::journal::{group_bytes, mark_bytes};
-use polder_pool::{AccessHint, Obstacles, Translation, waits};
+use polder_pool::{AccessHint, Obstacles, PoolError, Translation, waits};
 use polder_structure::levels::{EXAMINED_EACH, Rounds, examine};
 use polder_structure::page::broken;
 
@@ -86,8 +86,7 @@ fn run<T: Translation>(
                 // The pages of the long values that went are free. No latch and no log-space reservation
                 // is held any more: a thread that has the allocation mutex may wait for the log.
                 for part in gone.into_iter().map(|index| &parts[index]) {
-                    // WAIT-2
-                    waits::permitted(|| free_pages(part.space(), part.freed()));
+                    free_pages(part.space(), part.freed());
                 }
                 for op in underfull.into_iter().map(|index| parts[index].op) {
                     // The batch is done; a leaf that stays small is no fault.
@@ -110,6 +109,10 @@ fn run<T: Translation>(
                 range.start
             }
             InTheWay::HasLong(index, seen) => {
+                // WAIT-1: its pages are read, and later freed.
+                if waits::refuses() {
+                    return Err(PoolError::WouldWait.into());
+                }
                 let op = parts[index].op;
                 if let Some(chain) = op.tree.chain_of(AccessHint::Normal, op.key, seen, None)? {
                     parts[index].old = Some(chain);
@@ -120,6 +123,10 @@ fn run<T: Translation>(
                 let (space, key) = (parts[index].space(), parts[index].op.key);
                 tries += 1;
                 let rest = tries / TRIES_IN_HASTE;
+                // WAIT-1
+                if rest > 0 && waits::refuses() {
+                    return Err(PoolError::WouldWait.into());
+                }
                 space.make_way(*what, &mut obstacles)?;
                 if tries % EXAMINED_EACH == 0 {
                     // Two ways may lead to one leaf, which the batch holds itself.

@@ -16,10 +16,10 @@ use crate::families::Tables;
 use crate::handle::Store;
 use crate::table::Table;
 
-/// Parts of a batch that a future tries by itself: a larger one would keep its thread from others for too
-/// long.
+/// Parts of a batch that a future tries by itself, and bytes of their keys and values: a larger one would
+/// keep its thread from others for too long, or wait for room in the ring of the log.
 #[cfg(feature = "async")]
-const MOST_TRIED: usize = 256;
+const MOST_TRIED: (usize, usize) = (256, 32 << 10);
 
 /// Changes that are made all together or not at all ([`Store::apply`](crate::Store::apply)): in
 /// memory and on disk.
@@ -206,7 +206,8 @@ impl<'c> WriteBatch<'c> {
     #[cfg(feature = "async")]
     pub(crate) fn may_be_tried(&self) -> bool {
         let has_updates = self.parts.iter().any(|part| matches!(part.action, Action::Update(_)));
-        self.parts.len() <= MOST_TRIED && !has_updates
+        let is_small = self.parts.len() <= MOST_TRIED.0 && self.bytes.len() <= MOST_TRIED.1;
+        is_small && !has_updates
     }
 
     /// The keys that it removes, with their tables.

@@ -80,7 +80,9 @@ impl Run<'_> {
                 let random = stream(self.seed, number);
                 let client =
                     Client::<AWAITS>::new(store, tables, scale, plan.warehouses, many, random);
-                executor.spawn(self.serve(client, &homes, &tally, started, stop))
+                let served = self.serve(client, &homes, &tally, started, stop);
+                // Its error is found when the terminals before it have ended.
+                executor.spawn(async { served.await.inspect_err(|_| stop.set()) })
             })
             .collect();
         block_on(executor.run(async {

@@ -17,6 +17,7 @@
 use crate::page::LinkRef;
 use crate::replacement::AccessHint;
 use crate::shared::View;
+use crate::thread::waits;
 use crate::translation::Translation;
 
 impl<'p, T: Translation> View<'p, T> {
@@ -41,6 +42,10 @@ impl<'p, T: Translation> View<'p, T> {
             return 0;
         }
         // 3
+        // WAIT-1: each is read by whoever needs it.
+        if !waits::may_wait() {
+            return 0;
+        }
         self.load_group(&missing, AccessHint::Normal)
     }
 }

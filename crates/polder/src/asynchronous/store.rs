@@ -40,8 +40,8 @@ impl AsyncStore {
     }
 
     /// Makes all changes of a batch, or none: as [`Store::apply`]. A poll makes it where it waits for nothing
-    /// but pages; a large batch (more than 256 changes), and one with updates, whose functions it calls,
-    /// is made by a thread of the store's.
+    /// but pages; a large batch (more than 256 changes, or more than 32 KiB), and one with updates, whose functions
+    /// it calls, is made by a thread of the store's.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

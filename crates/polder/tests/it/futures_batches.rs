@@ -56,9 +56,19 @@ fn what_a_poll_should_not_make_is_handed_over() {
         }
         batch
     };
+    block_on(later.apply(many(1000))).unwrap();
+    // Nothing new has to be split for.
     assert!(matches!(first_poll(&later, many(1000)), Poll::Pending));
     block_on(later.apply(many(1000))).unwrap();
     assert_eq!(table.len(), 1001);
+    // The pages of a long value that goes are read before.
+    table.put("long", vec![7; 100_000]).unwrap();
+    let mut short = WriteBatch::new();
+    short.put(&table, "long", "short");
+    let mut future = pin!(later.apply(short));
+    assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    block_on(future).unwrap();
+    assert_eq!(table.get("long").unwrap(), Some(b"short".to_vec()));
     let polling = thread::current().id();
     let mut update = WriteBatch::new();
     update.update_with(&table, "a", move |value| {
@@ -98,6 +108,9 @@ fn many_wait_for_their_pages_together() {
     let applied = run_all(batches.into_iter().map(|batch| later.apply(batch)).collect());
     applied.into_iter().for_each(Result::unwrap);
     assert!(store.stats().pool.device_reads > reads + BATCHES);
+    // A helper waits for each of its reads.
+    let most = disks.data.counts().most_queued;
+    assert!(most > 1, "{most} reads were under way at once");
     for (number, own) in keys.iter().enumerate() {
         let said = table.get([b"of ", &(number as u64).to_be_bytes()[..]].concat()).unwrap();
         assert_eq!(said, Some(vec![own.len() as u8]));
@@ -125,7 +138,7 @@ fn what_they_remove_gives_room() {
         for number in chunk {
             batch.delete(&table, number.to_be_bytes());
         }
-        assert!(matches!(first_poll(&later, batch), Poll::Ready(Ok(()))));
+        block_on(later.apply(batch)).unwrap();
     }
     assert!(table.is_empty());
     let begun = Instant::now();
