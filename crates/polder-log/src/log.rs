@@ -224,6 +224,12 @@ impl Log {
         self.commit.sync_within(period);
     }
 
+    /// Whether so many bytes can be appended now without waiting for the WAL writer, if nobody else appends
+    /// meanwhile.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.buffer.has_room(self.tail.end.load(Ordering::Relaxed) + bytes as u64)
+    }
+
     /// Entries of a table that nobody has written since the log was opened.
     pub fn entries(&self, space: SpaceId) -> u64 {
         lock(&self.commit.leader).tally.entries(space)

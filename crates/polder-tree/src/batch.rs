@@ -109,12 +109,8 @@ fn run<T: Translation>(
                 range.start
             }
             InTheWay::HasLong(index, seen) => {
-                // WAIT-1: its pages are read, and later freed.
-                if waits::refuses() {
-                    return Err(PoolError::WouldWait.into());
-                }
                 let op = parts[index].op;
-                if let Some(chain) = op.tree.chain_of(AccessHint::Normal, op.key, seen, None)? {
+                if let Some(chain) = op.tree.chain_that_goes(op.key, seen, None)? {
                     parts[index].old = Some(chain);
                 }
                 index

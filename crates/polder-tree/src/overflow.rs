@@ -319,11 +319,31 @@ pub(crate) fn free_pages<T: Translation>(space: &Space<T>, pages: &[PageNo]) {
 #[cfg(test)]
 mod tests {
     use polder_format::PageSize;
+    use polder_pool::waits::{Refused, without_waiting};
     use polder_pool::{Array, FileState, Pool};
     use polder_testkit::pools::{disk, tight};
 
     use crate::read::Held;
-    use crate::{KINDS, Tree};
+    use crate::{BatchAction, BatchOp, KINDS, Tree, apply_batch};
+
+    /// `WAIT-1`: its pages would be read, and freed.
+    #[test]
+    fn a_long_value_stays_where_a_thread_may_not_wait() {
+        let config = tight::<Array>(PageSize::MIN, FileState::NEW);
+        let pool = Pool::<Array>::open(Box::new(disk()), &config, &KINDS).unwrap();
+        let tree = Tree::create(pool.create_space().unwrap()).unwrap();
+        tree.insert(b"key", &[7; 9000], 1).unwrap();
+        let remove = || tree.remove(b"key").map(drop);
+        let op = BatchOp { tree: &tree, key: b"key", expect: None, action: BatchAction::Remove };
+        let ops = [op];
+        let remove_by_batch = || apply_batch(&ops).map(drop);
+        for refused in [without_waiting(false, remove), without_waiting(false, remove_by_batch)] {
+            assert!(matches!(refused, (Err(_), Some(Refused::More))), "{refused:?}");
+            assert_eq!(tree.get(b"key").unwrap(), Some(vec![7; 9000]));
+        }
+        remove_by_batch().unwrap();
+        assert_eq!(tree.get(b"key").unwrap(), None);
+    }
 
     /// `CHAIN-1`: the record leads to the chain as before, and nothing was moved since the chain is
     /// read; but something may have been since the record was.

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use polder_format::Lsn;
-use polder_pool::{AccessHint, Optimistic, PoolError, Translation};
+use polder_pool::{AccessHint, Optimistic, PoolError, Translation, waits};
 use polder_structure::page::lsn_of;
 
 use crate::descent::Target;
@@ -315,6 +315,20 @@ impl<T: Translation> Tree<T> {
         let pages = read_chain(&self.space, hint, seen.long, out);
         let pages = self.if_still(key, seen, pages)?;
         Ok(pages.map(|pages| Chain { seen, pages }))
+    }
+
+    /// The same of a value that is going to be replaced or removed.
+    pub(crate) fn chain_that_goes(
+        &self,
+        key: &[u8],
+        seen: SeenChain,
+        out: Option<&mut Vec<u8>>,
+    ) -> Result<Option<Chain>, TreeError> {
+        // WAIT-1: its pages are read now, and freed when it has gone.
+        if waits::refuses() {
+            return Err(PoolError::WouldWait.into());
+        }
+        self.chain_of(AccessHint::Normal, key, seen, out)
     }
 
     /// What was found in a chain, or its error, if the record still leads to it (`CHAIN-1`). Pages

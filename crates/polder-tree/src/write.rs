@@ -7,7 +7,7 @@
 use polder_format::PageNo;
 use polder_format::log::Operation;
 use polder_pool::journal::{group_bytes, mark_bytes};
-use polder_pool::{AccessHint, Attempt, Change as LogChange, Restart, Space, Translation, waits};
+use polder_pool::{AccessHint, Attempt, Change as LogChange, Restart, Space, Translation};
 use polder_structure::levels::Rounds;
 use polder_structure::page::lsn_of;
 use polder_structure::{Applied, Effect};
@@ -263,8 +263,7 @@ impl<T: Translation> Tree<T> {
             match (written, wanted) {
                 (Written::Done { applied, underfull, long_gone }, _) => {
                     if long_gone {
-                        // WAIT-2
-                        waits::permitted(|| free_pages(&self.space, old.pages()));
+                        free_pages(&self.space, old.pages());
                     }
                     if underfull {
                         // The entry is gone; a leaf that stays small is no fault.
@@ -294,7 +293,7 @@ impl<T: Translation> Tree<T> {
             kept.long.clear();
             &mut kept.long
         });
-        old.chain = self.chain_of(AccessHint::Normal, key, old.seen, bytes)?.unwrap_or_default();
+        old.chain = self.chain_that_goes(key, old.seen, bytes)?.unwrap_or_default();
         Ok(())
     }
 

@@ -6,6 +6,8 @@ mod ready;
 
 use std::ops::Range;
 
+#[cfg(feature = "async")]
+use polder_pool::journal::group_bytes;
 use polder_tree::{Change, Expected};
 
 use crate::any::Any;
@@ -16,10 +18,10 @@ use crate::families::Tables;
 use crate::handle::Store;
 use crate::table::Table;
 
-/// Parts of a batch that a future tries by itself, and bytes of their keys and values: a larger one would
-/// keep its thread from others for too long, or wait for room in the ring of the log.
+/// Parts of a batch that a future tries by itself: a larger one would keep its thread from others for too
+/// long.
 #[cfg(feature = "async")]
-const MOST_TRIED: (usize, usize) = (256, 32 << 10);
+const MOST_TRIED: usize = 256;
 
 /// Changes that are made all together or not at all ([`Store::apply`](crate::Store::apply)): in
 /// memory and on disk.
@@ -206,8 +208,13 @@ impl<'c> WriteBatch<'c> {
     #[cfg(feature = "async")]
     pub(crate) fn may_be_tried(&self) -> bool {
         let has_updates = self.parts.iter().any(|part| matches!(part.action, Action::Update(_)));
-        let is_small = self.parts.len() <= MOST_TRIED.0 && self.bytes.len() <= MOST_TRIED.1;
-        is_small && !has_updates
+        self.parts.len() <= MOST_TRIED && !has_updates
+    }
+
+    /// What it takes of the log, about.
+    #[cfg(feature = "async")]
+    pub(crate) fn logged_bytes(&self) -> usize {
+        group_bytes(self.parts.len(), self.bytes.len())
     }
 
     /// The keys that it removes, with their tables.
@@ -400,5 +407,31 @@ impl<'c> WriteBatch<'c> {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty() && self.tag.is_none() && self.len_around() == 0
+    }
+}
+
+#[cfg(all(test, feature = "async"))]
+mod tests {
+    use super::*;
+    use crate::Options;
+
+    #[test]
+    fn a_poll_tries_small_batches_without_code_of_users() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = crate::Store::open(Options::new(dir.path().join("s"))).unwrap();
+        let table = store.open_table("t").unwrap();
+        let mut batch = WriteBatch::new();
+        for number in 0..MOST_TRIED as u32 {
+            assert!(batch.may_be_tried());
+            batch.put(&table, number.to_be_bytes(), []);
+        }
+        assert!(batch.may_be_tried());
+        batch.delete(&table, "more");
+        assert!(!batch.may_be_tried());
+        let removed: Vec<_> = batch.removed().map(|(_, key)| key).collect();
+        assert_eq!(removed, [b"more"]);
+        batch.clear();
+        batch.update_with(&table, "a", |_| Change::Remove);
+        assert!(!batch.may_be_tried());
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! Behind the name of an engine of Polder may stand, each after a `+`, which pages go when room is
 //! needed, how readers hold them, how many operations a client makes by one call (`many`, or
-//! `many:64`), how many terminals of TPC-C a thread serves at once (`tasks:8`), and tiers of memory. Behind one that lends values may stand `ref`: they are read where
-//! they lie. What is not said is as a new store has it, operations are made one by one, and values are
-//! copied. The whole name travels to workers and stands in results, so that it always tells what was
-//! measured.
+//! `many:64`), how many terminals of TPC-C a thread serves at once (`tasks:8`), and tiers of memory.
+//! Behind one that lends values may stand `ref`: they are read where they lie. What is not said is as
+//! a new store has it, operations are made one by one, and values are copied. The whole name travels to
+//! workers and stands in results, so that it always tells what was measured.
 //!
 //! Sizes of tiers are in caches, so that one line compares them: `fast:2` is a first tier of twice the
 //! cache that all sides are given, `slow:0.25` a second one of a quarter. Behind an `@` stands how many

@@ -10,7 +10,7 @@
 //!   in asks here first ([`refuses`]); on a way that is not the common one, so that those who may wait
 //!   pay nothing. Waiting for a latch is not refused: nobody waits for the device under one (`POOL-8`).
 //! * `WAIT-2` An operation that is refused has not changed anything. Where it has, what is left to be
-//!   done may wait ([`permitted`]), or can be left out.
+//!   done can be left out.
 //! * `WAIT-3` While a thread may not wait it runs no code of users but wakers ([`wake`]).
 
 use std::cell::Cell;
@@ -93,17 +93,6 @@ pub fn without_waiting<R>(has_waited: bool, operation: impl FnOnce() -> R) -> (R
     let _put_back = PutBack::instead_of(false, has_waited);
     let result = operation();
     (result, HERE.with(|here| here.refused.get()))
-}
-
-/// Does what may wait, also within an operation that is tried: it has happened by now.
-pub fn permitted<R>(rest: impl FnOnce() -> R) -> R {
-    let is_refused = HERE.with(|here| here.refused.get());
-    let result = {
-        let _put_back = PutBack::instead_of(true, false);
-        rest()
-    };
-    HERE.with(|here| here.refused.set(is_refused));
-    result
 }
 
 /// Whether this thread may wait, whatever for.

@@ -22,6 +22,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use polder_log::AwaitedSync;
+use polder_pool::journal::group_bytes;
 use polder_pool::waits::{Refused, without_waiting};
 use polder_pool::{Arrival, AwaitedPage, PoolError};
 
@@ -96,6 +97,12 @@ impl<R> Waiting<R> {
     }
 }
 
+/// Whether the ring of the log has room for a group of so many bytes, which a poll would wait for (`A4`).
+/// Others may take it, by their groups: so long it waits then.
+pub(super) fn has_room(engine: &Any<Engines>, bytes: usize) -> bool {
+    dispatch!(engine, engine => engine.log().has_room(bytes))
+}
+
 pub(super) fn is_forked(engine: &Any<Engines>) -> bool {
     dispatch!(engine, engine => engine.quiesce.is_forked())
 }
@@ -145,6 +152,7 @@ impl<R: Send + 'static> Future for Operation<'_, R> {
                     return Poll::Ready(Err(StoreError::of_pool(name, error)));
                 }
                 Next::HandOver => true,
+                Next::Try if this.writes && !has_room(this.engine, this.logged_bytes()) => true,
                 Next::Try => {
                     let try_it = || (this.run)(this.table, this.key, this.value);
                     let (result, refused) = without_waiting(this.pages > 0, try_it);
@@ -174,7 +182,12 @@ impl<R: Send + 'static> Future for Operation<'_, R> {
 }
 
 impl<R> Operation<'_, R> {
-    /// It has left a leaf that is almost empty, which nobody has merged.
+    /// What a write takes of the log, about.
+    fn logged_bytes(&self) -> usize {
+        group_bytes(1, self.key.len() + self.value.len())
+    }
+
+    /// It has left a leaf that is almost empty, which nobody has merged (`WAIT-2`).
     #[cold]
     fn tidy(&self) {
         let (table, key) = (self.table.clone(), self.key.to_vec());

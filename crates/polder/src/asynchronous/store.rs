@@ -9,7 +9,7 @@ use polder_log::AwaitedSync;
 use polder_pool::Journal;
 use polder_pool::waits::without_waiting;
 
-use super::operation::{Commit, Next, Waiting, is_forked, merge};
+use super::operation::{Commit, Next, Waiting, has_room, is_forked, merge};
 use crate::any::{Any, dispatch};
 use crate::batch::apply::apply;
 use crate::batch::{BatchError, WriteBatch};
@@ -40,8 +40,8 @@ impl AsyncStore {
     }
 
     /// Makes all changes of a batch, or none: as [`Store::apply`]. A poll makes it where it waits for nothing
-    /// but pages; a large batch (more than 256 changes, or more than 32 KiB), and one with updates, whose functions
-    /// it calls, is made by a thread of the store's.
+    /// but pages; a large batch (more than 256 changes), and one with updates, whose functions it calls,
+    /// is made by a thread of the store's.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -95,10 +95,14 @@ impl AsyncStore {
     /// # Errors
     /// Those of [`Store::close`].
     pub async fn close(self) -> Result<(), StoreError> {
-        let engine = self.store.engine.clone();
+        let engine = &self.store.engine;
+        if is_forked(engine) {
+            return Err(StoreError::Forked);
+        }
         let theirs = engine.clone();
         let work = move || dispatch!(&theirs, engine => engine.close());
-        Made { engine: &engine, work: Some(work), job: None }.await?
+        let job = dispatch!(engine, engine => engine.helpers.readers.begin_surely(work));
+        Closing { engine, job: Some(job) }.await
     }
 }
 
@@ -131,8 +135,10 @@ impl Future for Applied<'_> {
                 // The helper meets the error, too.
                 Next::HandOver | Next::Fail(_) => false,
             };
+            // None: it is polled again though it was ready.
             let Some(batch) = &mut this.batch else { return Poll::Pending };
-            if may_try && batch.may_be_tried() {
+            let may_try = may_try && batch.may_be_tried();
+            if may_try && has_room(this.engine, batch.logged_bytes()) {
                 let try_it = || dispatch!(this.engine, engine => apply(engine, batch, &|_| ()));
                 match without_waiting(this.pages > 0, try_it) {
                     (Err(BatchError::Store(_)), Some(refused)) => {
@@ -166,7 +172,7 @@ impl Drop for Applied<'_> {
     }
 }
 
-/// A batch that was made has left leaves that are almost empty, which nobody has merged.
+/// A batch that was made has left leaves that are almost empty, which nobody has merged (`WAIT-2`).
 #[cold]
 fn tidy(engine: &Any<Engines>, batch: &WriteBatch<'_>) {
     let removed: Vec<_> =
@@ -177,35 +183,26 @@ fn tidy(engine: &Any<Engines>, batch: &WriteBatch<'_>) {
     dispatch!(engine, engine => engine.helpers.writers.give(Box::new(work)));
 }
 
-/// What a helper makes, from the first poll on, even if this is dropped before one has begun it.
-struct Made<'a, R, W> {
+/// A helper closes the store, even if this is dropped.
+struct Closing<'a> {
     engine: &'a Any<Engines>,
-    work: Option<W>,
-    job: Option<Job<R>>,
+    job: Option<Job<Result<(), StoreError>>>,
 }
 
-impl<R: Send + 'static, W: FnOnce() -> R + Send + Unpin + 'static> Future for Made<'_, R, W> {
-    type Output = Result<R, StoreError>;
+impl Future for Closing<'_> {
+    type Output = Result<(), StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        if is_forked(this.engine) {
+        if is_forked(self.engine) {
             return Poll::Ready(Err(StoreError::Forked));
         }
-        if let Some(work) = this.work.take() {
-            let helpers = dispatch!(this.engine, engine => &engine.helpers);
-            this.job = Some(helpers.readers.begin_surely(work));
-        }
-        match &mut this.job {
-            Some(job) => job.poll(cx.waker()).map(Ok),
-            None => Poll::Pending,
-        }
+        self.job.as_mut().map_or(Poll::Pending, |job| job.poll(cx.waker()))
     }
 }
 
-impl<R, W> Drop for Made<'_, R, W> {
+impl Drop for Closing<'_> {
     fn drop(&mut self) {
-        if self.job.is_some() && is_forked(self.engine) {
+        if is_forked(self.engine) {
             std::mem::forget(self.job.take());
         }
     }

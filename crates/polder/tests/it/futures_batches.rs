@@ -1,13 +1,13 @@
 //! Batches by futures: a poll makes them where they wait for nothing but pages.
 
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use polder::{AsyncStore, BatchError, Durability, Store, Table, WriteBatch};
-use polder_testkit::Random;
+use polder_testkit::{FaultPlan, Random};
 
 use crate::futures::{NUMBERS, assert_no_frame_is_kept, block_on, cold, key, run_all};
 use crate::support::*;
@@ -57,17 +57,11 @@ fn what_a_poll_should_not_make_is_handed_over() {
         batch
     };
     block_on(later.apply(many(1000))).unwrap();
-    // Nothing new has to be split for.
-    assert!(matches!(first_poll(&later, many(1000)), Poll::Pending));
-    block_on(later.apply(many(1000))).unwrap();
     assert_eq!(table.len(), 1001);
-    // The pages of a long value that goes are read before.
     table.put("long", vec![7; 100_000]).unwrap();
     let mut short = WriteBatch::new();
     short.put(&table, "long", "short");
-    let mut future = pin!(later.apply(short));
-    assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    block_on(future).unwrap();
+    block_on(later.apply(short)).unwrap();
     assert_eq!(table.get("long").unwrap(), Some(b"short".to_vec()));
     let polling = thread::current().id();
     let mut update = WriteBatch::new();
@@ -146,5 +140,47 @@ fn what_they_remove_gives_room() {
         assert!(begun.elapsed() < Duration::from_secs(10), "{} of {before} pages", pages());
         thread::sleep(Duration::from_millis(10));
     }
+    assert_sound(&store);
+}
+
+/// The ring of the log is full, and the device takes its time: helpers wait, and no poll does.
+#[test]
+fn no_poll_waits_for_the_log() {
+    let disks = disk();
+    let options = polder::Options::new("simulated").memory_budget(16 << 20);
+    let store = disks.open(options.durability(Durability::None)).unwrap();
+    let table = store.open_table("t").unwrap();
+    let later = (store.asynchronous(), table.asynchronous());
+    let entries = |round: u8| (0..4000u32).map(move |n| (n.to_be_bytes(), vec![round; 1000]));
+    // The log is as long as it will have to be.
+    for (key, value) in entries(1) {
+        table.put(key, value).unwrap();
+    }
+    store.flush().unwrap();
+    disks.log.set_plan(FaultPlan::new(7).delay(1.0, Duration::from_millis(400)));
+    let mut waiting: Vec<Pin<Box<dyn Future<Output = ()>>>> = Vec::new();
+    for (key, value) in entries(2) {
+        let ((store, table), row) = (later.clone(), later.1.table().clone());
+        let number = u32::from_be_bytes(key);
+        let mut write: Pin<Box<dyn Future<Output = ()>>> = match number % 2 {
+            0 => Box::pin(async move { assert!(!table.put(key, value).await.unwrap()) }),
+            _ => Box::pin(async move {
+                let mut batch = WriteBatch::new();
+                batch.put(&row, key, value);
+                store.apply(batch).await.unwrap();
+            }),
+        };
+        let begun = Instant::now();
+        let polled = write.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let took = begun.elapsed();
+        assert!(took < Duration::from_millis(50), "the poll of {number} took {took:?}");
+        if polled.is_pending() {
+            waiting.push(write);
+        }
+    }
+    assert!(!waiting.is_empty());
+    disks.log.set_plan(FaultPlan::new(7));
+    run_all(waiting);
+    assert!(table.iter().all(|entry| entry.unwrap().1 == [2; 1000]));
     assert_sound(&store);
 }

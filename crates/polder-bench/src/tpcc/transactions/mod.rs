@@ -37,7 +37,7 @@ pub(crate) enum Transaction {
 /// time it wrote.
 type Tried = Result<bool, BenchError>;
 
-/// One terminal whose rows are read by futures, or all of a thread that does their transactions one
+/// One terminal, which reads and commits by futures, or all of a thread that does their transactions one
 /// after the other, by calls: which of them is known to the compiler, so that calls cost no more.
 pub(super) struct Client<'a, const AWAITS: bool> {
     store: &'a Store,
