@@ -9,6 +9,14 @@ pub(crate) const TOUCHED: &str = "touched bytes";
 /// What the processor loads for any byte.
 pub(crate) const LINE_BYTES: u64 = 64;
 
+/// What an operation costs beside time: metrics that go with that of its rate.
+const COSTS: [&str; 2] = ["cpu", "shootdowns"];
+
+/// Whether a metric says what the operations of another one cost ([`Measured::push_driven`]).
+pub(crate) fn goes_with_another(metric: &str) -> bool {
+    metric.rsplit_once(": ").is_some_and(|(_, cost)| COSTS.contains(&cost))
+}
+
 /// One figure of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Figure {
@@ -47,9 +55,10 @@ impl Measured {
     /// Adds a rate, and what an operation cost beside time.
     pub(crate) fn push_driven(&mut self, metric: &str, at: f64, driven: &Driven) {
         self.push(metric, at, driven.per_s());
-        self.push(format!("{metric}: cpu"), at, driven.an_op(driven.cpu_s));
+        let [cpu, flushed] = COSTS.map(|cost| format!("{metric}: {cost}"));
+        self.push(cpu, at, driven.an_op(driven.cpu_s));
         if let Some(shootdowns) = driven.shootdowns {
-            self.push(format!("{metric}: shootdowns"), at, driven.an_op(shootdowns as f64));
+            self.push(flushed, at, driven.an_op(shootdowns as f64));
         }
     }
 }

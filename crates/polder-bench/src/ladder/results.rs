@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::measured::{Figure, Measured};
+use super::measured::{Figure, Measured, goes_with_another};
 use super::plan::Terms;
 use super::writes::SharedWrites;
 use crate::interval::Median;
@@ -147,11 +147,6 @@ pub(crate) fn medians(results: &Results) -> String {
         .filter(|of| !goes_with_another(&of[0].metric))
         .map(|of| table_of(results, of))
         .collect()
-}
-
-/// What an operation cost beside time ([`Measured::push_driven`]).
-fn goes_with_another(metric: &str) -> bool {
-    metric.ends_with(": cpu") || metric.ends_with(": shootdowns")
 }
 
 /// A row for each side and a column for each place on the axis, or the other way round; one line where
