@@ -1,7 +1,8 @@
 //! Changes of many keys, in any trees of one pool, as one: `docs/durability.md`, "Batches".
 //!
 //! A try of a batch is one function of numbered steps (`batch/attempt.rs`); what it finds in its
-//! way is cleared away here, without a latch, and then all of it is tried again.
+//! way is cleared away here, without a latch, and then all of it is tried again. What a missing page of
+//! one try is loaded with are those that later tries would miss (`many/warm.rs`).
 //!
 //! * `BATCH-1` Leaves are latched in the order of space and key, and all of them before anything is
 //!   changed. A thread that holds latches does not wait for the device, only for other latches.
@@ -20,6 +21,7 @@ use polder_structure::page::broken;
 
 use crate::descent::{Target, TreePages};
 use crate::error::TreeError;
+use crate::many::Warmed;
 use crate::overflow::free_pages;
 use crate::reshape::Newcomer;
 use crate::stored::{Stored, check_key};
@@ -77,6 +79,7 @@ fn run<T: Translation>(
     parts: &mut [Part<'_, T>],
 ) -> Result<BatchOutcome, TreeError> {
     let (mut obstacles, mut tries, mut rounds) = (Obstacles::default(), 0, Rounds::default());
+    let (mut warmed, mut keys) = (Warmed::default(), Vec::new());
     loop {
         let mut change = first.tree.space().change(most_bytes(parts))?;
         let tried = try_batch(parts, &mut change);
@@ -123,6 +126,9 @@ fn run<T: Translation>(
                 if rest > 0 && waits::refuses() {
                     return Err(PoolError::WouldWait.into());
                 }
+                if what.is_missing() && waits::may_wait() {
+                    load_ahead(parts, index, &mut keys, &mut warmed);
+                }
                 space.make_way(*what, &mut obstacles)?;
                 if tries % EXAMINED_EACH == 0 {
                     // Two ways may lead to one leaf, which the batch holds itself.
@@ -135,6 +141,25 @@ fn run<T: Translation>(
         let part = &parts[again];
         rounds.next::<TreePages, T>(part.space(), Target::Key(part.op.key))?;
     }
+}
+
+/// Loads the page that is missing for a part together with those that are for the parts behind it, as
+/// far as they are of one tree: a try that meets one missing page will meet others. `keys` are those of
+/// the batch, once they are wanted.
+#[cold]
+fn load_ahead<'p, T: Translation>(
+    parts: &[Part<'p, T>],
+    index: usize,
+    keys: &mut Vec<&'p [u8]>,
+    warmed: &mut Warmed,
+) {
+    if keys.is_empty() {
+        keys.extend(parts.iter().map(|part| part.op.key));
+    }
+    let tree = parts[index].op.tree;
+    let space = tree.space().id();
+    let end = index + parts[index..].partition_point(|part| part.space().id() == space);
+    warmed.reach(tree, &keys[..end], index);
 }
 
 /// In how many leaves the keys of the batch lie now.

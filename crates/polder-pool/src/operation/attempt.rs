@@ -197,6 +197,11 @@ impl Interrupted<'_> {
     pub fn is_conflict(&self) -> bool {
         self.failure.is_none() && self.miss.is_none()
     }
+
+    /// Whether a page must be loaded.
+    pub fn is_missing(&self) -> bool {
+        self.failure.is_none() && self.miss.is_some()
+    }
 }
 
 /// What has been in the way of one operation so far, and the pages that it keeps resident until

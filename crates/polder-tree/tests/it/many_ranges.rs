@@ -11,7 +11,7 @@ use polder_pool::{Array, ReadMode, Swizzle, Translation, Vm};
 use polder_testkit::if_built;
 use polder_testkit::random::scramble;
 use polder_testkit::{Errno, FaultPlan, Operation, Random, SimDisk, When};
-use polder_tree::{Bounds, Tree, Warmed};
+use polder_tree::{BatchAction, BatchOp, BatchOutcome, Bounds, Tree, Warmed, apply_batch};
 
 use crate::many::{assert_no_frame_is_lost, filled, key, value};
 use crate::support::*;
@@ -256,7 +256,8 @@ fn errors_name_their_range() {
     assert_no_frame_is_lost(&pool);
 }
 
-/// Out of memory the leaves of many ranges are on their way at once, and those of many writes.
+/// Out of memory the leaves of many ranges are on their way at once, and those of many writes, also
+/// where these are one batch.
 #[test]
 fn many_leaves_are_under_way_at_once() {
     let open = |disk: &SimDisk, file| {
@@ -273,29 +274,50 @@ fn many_leaves_are_under_way_at_once() {
     drop((tree, pool));
     let mut keys: Vec<&[u8]> = model.keys().map(Vec::as_slice).collect();
     keys.sort_by_key(|key| scramble(key.len() as u64 ^ u64::from(key[key.len() - 1])));
-    for writes in [false, true] {
+    for what in [Leaves::OfRanges, Leaves::OfWrites, Leaves::OfABatch] {
         let disk = SimDisk::from_image(&disk.image(), FaultPlan::new(1));
         let pool = open(&disk, file);
         let tree = Tree::open(pool.open_space(SPACE).unwrap());
-        if writes {
-            let mut warmed = Warmed::default();
-            for next in 0..keys.len() {
-                warmed.reach(&tree, &keys, next);
-                let reads = disk.counts().reads;
-                let version = 10_000 + next as u64;
-                tree.insert(keys[next], model[keys[next]].as_slice(), version).unwrap();
-                // Long values are read to be freed.
-                if model[keys[next]].len() < 500 && next < 50 {
-                    assert_eq!(disk.counts().reads, reads, "the leaf of key {next} was not ready");
+        match what {
+            Leaves::OfRanges => {
+                let ranges: Vec<Bounds<'_>> =
+                    keys.iter().map(|key| (Bound::Included(*key), Bound::Unbounded)).collect();
+                assert!(shown(&tree, &ranges, 3).iter().all(|shown| !shown.is_empty()));
+            }
+            Leaves::OfWrites => {
+                let mut warmed = Warmed::default();
+                for next in 0..keys.len() {
+                    warmed.reach(&tree, &keys, next);
+                    let reads = disk.counts().reads;
+                    let version = 10_000 + next as u64;
+                    tree.insert(keys[next], model[keys[next]].as_slice(), version).unwrap();
+                    // Long values are read to be freed.
+                    if model[keys[next]].len() < 500 && next < 50 {
+                        assert_eq!(disk.counts().reads, reads, "the leaf of {next} was not ready");
+                    }
                 }
             }
-        } else {
-            let ranges: Vec<Bounds<'_>> =
-                keys.iter().map(|key| (Bound::Included(*key), Bound::Unbounded)).collect();
-            assert!(shown(&tree, &ranges, 3).iter().all(|shown| !shown.is_empty()));
+            Leaves::OfABatch => {
+                let short = model.iter().filter(|(_, value)| value.len() < 500);
+                let op = |(key, value)| {
+                    let action = BatchAction::Insert(value, 10_000);
+                    BatchOp { tree: &tree, key, expect: None, action }
+                };
+                let ops: Vec<_> = short.step_by(7).map(|(k, v)| op((k.as_slice(), v))).collect();
+                let done = apply_batch(&ops).unwrap();
+                assert!(matches!(done, BatchOutcome::Done { .. }), "{done:?}");
+            }
         }
         let queued = disk.counts().most_queued;
-        assert!((16..=64).contains(&queued), "{queued}, writes: {writes}");
+        assert!((16..=64).contains(&queued), "{queued}, {what:?}");
         assert_no_frame_is_lost(&pool);
     }
+}
+
+/// Whose leaves are loaded.
+#[derive(Debug, Clone, Copy)]
+enum Leaves {
+    OfRanges,
+    OfWrites,
+    OfABatch,
 }
