@@ -15,7 +15,8 @@
 //!   Record      reads it, validates its page: done
 //!
 //!   Something changed: it begins again; after `MOST_CONFLICTS` times the job is run by itself.
-//!   The page of a link is missing: it is loaded, and the machine goes on when it has come.
+//!   The page of a link is missing: it is loaded, and the machine goes on when it has come; a part of
+//!   its job goes to another machine at once, if the device has room for what that may miss.
 //! ```
 //!
 //! `WIDTH` machines begin together and take their steps in turn; what one has asked for comes while the
@@ -95,6 +96,12 @@ pub trait Jobs<S: Levels> {
         found: usize,
         page: &Optimistic<'_>,
     ) -> Result<Read<Self::Job>, Restart>;
+
+    /// Takes a part off a job that has to wait for a page, so that it goes on meanwhile. None: it is to wait
+    /// as a whole.
+    fn split(&self, _job: &mut Self::Job) -> Option<Self::Job> {
+        None
+    }
 
     /// Does the first part of a job by itself, as an operation of one key is done; gives the rest.
     ///
@@ -397,7 +404,7 @@ impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
 
     /// What becomes of a machine that cannot go on.
     #[cold]
-    fn stop(&mut self, machine: Machine<'p, J::Job>) {
+    fn stop(&mut self, mut machine: Machine<'p, J::Job>) {
         let Blocked::Missing(page, parent) = self.blocked else {
             return self.singly.push(machine.job);
         };
@@ -406,7 +413,13 @@ impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
             false => self.way.load(page, parent),
         };
         match loading {
-            Loading::Flies(flight) => self.waiting.push((flight, machine)),
+            Loading::Flies(flight) => {
+                // A part of the job may need another page, which the device can read at the same time.
+                if !self.way.is_full() {
+                    self.again.extend(self.jobs.split(&mut machine.job).map(Machine::new));
+                }
+                self.waiting.push((flight, machine));
+            }
             // To wait for it is what an operation of one key does (MANY-3).
             _ if self.way.open() == 0 => self.singly.push(machine.job),
             _ => self.put_off.push(machine),

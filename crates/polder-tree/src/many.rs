@@ -7,7 +7,8 @@
 //!
 //! Keys that follow each other share their way where they can: equal ones are one job; and where all
 //! keys come in order, a job is a run of them, which are looked up in the same leaf as long as that
-//! covers them.
+//! covers them. A run that has to wait for a page gives its second half to another descent, so that sparse
+//! keys wait for as many pages at once as the device reads.
 //!
 //! Values are copied out of their leaves, as a single lookup does it, one behind the other into a
 //! buffer. They are delivered from there once no page is in flight, or after each round if none is
@@ -244,6 +245,15 @@ impl<T: Translation> Jobs<TreePages> for Lookups<'_, '_, T> {
             return Ok(Read::Rest(run));
         }
         stands.map(|()| read)
+    }
+
+    fn split(&self, run: &mut Run) -> Option<Run> {
+        if self.equal_end(*run) == run.end {
+            return None;
+        }
+        let rest = Run { begin: run.begin.midpoint(run.end), end: run.end };
+        run.end = rest.begin;
+        Some(rest)
     }
 
     #[cold]

@@ -256,8 +256,8 @@ fn errors_name_their_range() {
     assert_no_frame_is_lost(&pool);
 }
 
-/// Out of memory the leaves of many ranges are on their way at once, and those of many writes, also
-/// where these are one batch.
+/// Out of memory the leaves of many ranges are on their way at once, those of a few keys in order, and those
+/// of many writes, also where these are one batch.
 #[test]
 fn many_leaves_are_under_way_at_once() {
     let open = |disk: &SimDisk, file| {
@@ -274,7 +274,7 @@ fn many_leaves_are_under_way_at_once() {
     drop((tree, pool));
     let mut keys: Vec<&[u8]> = model.keys().map(Vec::as_slice).collect();
     keys.sort_by_key(|key| scramble(key.len() as u64 ^ u64::from(key[key.len() - 1])));
-    for what in [Leaves::OfRanges, Leaves::OfWrites, Leaves::OfABatch] {
+    for what in [Leaves::OfRanges, Leaves::OfKeysInOrder, Leaves::OfWrites, Leaves::OfABatch] {
         let disk = SimDisk::from_image(&disk.image(), FaultPlan::new(1));
         let pool = open(&disk, file);
         let tree = Tree::open(pool.open_space(SPACE).unwrap());
@@ -283,6 +283,17 @@ fn many_leaves_are_under_way_at_once() {
                 let ranges: Vec<Bounds<'_>> =
                     keys.iter().map(|key| (Bound::Included(*key), Bound::Unbounded)).collect();
                 assert!(shown(&tree, &ranges, 3).iter().all(|shown| !shown.is_empty()));
+            }
+            Leaves::OfKeysInOrder => {
+                // So few that one descent after the other could have all of them.
+                let sparse: Vec<_> = model.keys().step_by(60).map(Vec::as_slice).collect();
+                let mut found = 0;
+                tree.get_many(&sparse, &mut |index, value| {
+                    assert_eq!(value, Some(&model[sparse[index]][..]));
+                    found += 1;
+                })
+                .unwrap();
+                assert_eq!(found, sparse.len());
             }
             Leaves::OfWrites => {
                 let mut warmed = Warmed::default();
@@ -318,6 +329,7 @@ fn many_leaves_are_under_way_at_once() {
 #[derive(Debug, Clone, Copy)]
 enum Leaves {
     OfRanges,
+    OfKeysInOrder,
     OfWrites,
     OfABatch,
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use polder_format::Lsn;
 use polder_pool::Translation;
-use polder_tree::{BatchAction, BatchOp, BatchOutcome, Change, Expected, apply_batch};
+use polder_tree::{BatchAction, BatchOp, BatchOutcome, Change, Expected, Warmed, apply_batch};
 
 use super::ready::{Answer, Ready, ReadyAction, Value};
 use super::{Action, BatchError, Part, WriteBatch};
@@ -132,7 +132,7 @@ pub(crate) fn apply<T: Variant>(
         ready.sort_unstable_by(|a, b| a.order(b));
         // 3. Updates are asked, each with what the parts before it make of its key.
         if parts.iter().any(|part| matches!(part.action, Action::Update(_))) {
-            answers = ask(parts, &ready)?;
+            answers = ask(parts, &ready, cores.len())?;
             for part in ready.iter_mut().filter(|part| part.table.is_some()) {
                 answers[part.index].iter().for_each(|answer| part.take(answer));
             }
@@ -185,10 +185,19 @@ impl Drop for Changing<'_> {
     }
 }
 
-/// Asks the updates in their order. `ready` are in the order of their keys.
+/// The keys of one table that updates will look at, in their order. Their leaves are made ready together.
+#[derive(Default)]
+struct Asked<'b> {
+    keys: Vec<&'b [u8]>,
+    next: usize,
+    warmed: Warmed,
+}
+
+/// Asks the updates in their order. `ready` are in the order of their keys, and of so many tables.
 fn ask<'b, T: Translation>(
     parts: &mut [Part<'_>],
     ready: &[Ready<'b, T>],
+    tables: usize,
 ) -> Result<Vec<Option<Answer>>, StoreError> {
     let mut answers: Vec<Option<Answer>> = Vec::new();
     answers.resize_with(parts.len(), || None);
@@ -201,11 +210,21 @@ fn ask<'b, T: Translation>(
             in_order[part.index] = Some((at, keys));
         }
     }
+    let mut asked: Vec<Asked<'_>> = Vec::new();
+    asked.resize_with(tables, Asked::default);
+    for (part, at) in parts.iter().zip(&in_order) {
+        if let (Action::Update(_), Some((at, _))) = (&part.action, at) {
+            asked[part.table].keys.push(ready[*at].key);
+        }
+    }
     let mut values = vec![Value::Unchanged; keys + 1];
     for (index, (at, key)) in in_order.into_iter().enumerate().filter_map(|(i, p)| Some((i, p?))) {
-        let (part, value) = (&ready[at], &mut values[key]);
+        let (part, value, number) = (&ready[at], &mut values[key], parts[index].table);
         match (&mut parts[index].action, part.table) {
             (Action::Update(change), Some(table)) => {
+                let asked = &mut asked[number];
+                asked.warmed.reach(&table.tree, &asked.keys, asked.next);
+                asked.next += 1;
                 let answer = part.ask(table, change, *value, &answers)?;
                 match &answer.change {
                     Change::Keep => {}

@@ -7,6 +7,7 @@ use std::time::Duration;
 use polder::{BatchError, Change, Durability, StoreError, Table, WriteBatch};
 use polder_testkit::{Model, Random};
 
+use crate::futures::{assert_no_frame_is_kept, cold, key};
 use crate::support::*;
 
 fn number(i: u64) -> [u8; 8] {
@@ -591,4 +592,36 @@ fn version_words_are_not_given_out_again_after_a_crash() {
     }
     store.apply(batch).unwrap();
     assert_sound(&store);
+}
+
+/// The leaves of keys that a batch writes, or asks about, are loaded together, not one after the other.
+#[test]
+fn missing_leaves_are_loaded_together() {
+    const KEYS: u64 = 300;
+    let loaded = disk();
+    drop(cold(&loaded));
+    for updates in [false, true] {
+        let disks = loaded.copy();
+        let store = disks.open(quick("simulated").memory_budget(4 << 20)).unwrap();
+        let table = store.table("t").unwrap();
+        let mut batch = WriteBatch::new();
+        for i in 0..KEYS {
+            if updates {
+                batch.update_with(&table, key(i * 50), move |old| {
+                    assert!(old.is_some_and(|old| !old.is_empty()));
+                    Change::Insert(number(i).to_vec())
+                });
+            } else {
+                batch.put(&table, key(i * 50), number(i));
+            }
+        }
+        let waited = disks.data.counts().most_queued;
+        store.apply(batch).unwrap();
+        let most = disks.data.counts().most_queued;
+        assert!(waited < 8 && most >= 16, "{most} reads at once, {waited} before; {updates}");
+        for i in 0..KEYS {
+            assert_eq!(table.get(key(i * 50)).unwrap(), Some(number(i).to_vec()));
+        }
+        assert_no_frame_is_kept(&store);
+    }
 }
