@@ -135,7 +135,9 @@ impl Results {
 
 /// Where a metric has more places on its axis than this they are the rows of its table.
 const PLACES_IN_A_ROW: usize = 6;
-/// Where it has more than this a cell is the median alone.
+/// Rows of such a table; of more places it has one in so many.
+const MOST_ROWS: usize = 40;
+/// Where a metric has more places than this a cell is the median alone.
 const RATIOS_IN_A_ROW: usize = 3;
 
 /// All medians, each with the ratio by the first side of its metric and the ratio's interval: a table
@@ -189,7 +191,10 @@ fn table_of(results: &Results, of_metric: &[Summary]) -> String {
             let cells = sides.iter().map(|side| cell(side, *at));
             std::iter::once(name.clone()).chain(cells).collect()
         };
-        return rows("at", &sides, places.iter().zip(&names).map(row).collect());
+        let step = places.len().div_ceil(MOST_ROWS);
+        let shown = places.iter().zip(&names).skip(step - 1).step_by(step);
+        let first = if step == 1 { "at" } else { &format!("at, 1 of {step}") };
+        return rows(first, &sides, shown.map(row).collect());
     }
     let row = |side: &&str| {
         let cells = places.iter().map(|at| cell(side, *at));
@@ -312,5 +317,13 @@ mod tests {
         assert_eq!(rows.len(), 2 + 7 + 1, "{text}");
         assert_eq!(rows[1].split_whitespace().collect::<Vec<_>>(), ["at", "hash"]);
         assert_eq!(rows[8].split_whitespace().collect::<Vec<_>>(), ["6", "6.0000"]);
+
+        let steps = (1..=100).map(f64::from);
+        let results = steps.fold(empty(), |all, at| all.with(("ramp", "rate", "hash"), at, &[at]));
+        let text = medians(&results);
+        let rows: Vec<&str> = text.lines().map(str::trim).collect();
+        assert_eq!(rows.len(), 2 + 33 + 1, "{text}");
+        assert!(rows[1].starts_with("at, 1 of 3"), "{text}");
+        assert_eq!(rows[2].split_whitespace().collect::<Vec<_>>(), ["3", "3.0000"]);
     }
 }
