@@ -32,6 +32,28 @@ fn pages_of_an_empty_pool_lie_where_they_prefer() {
     assert!(there * 100 >= pages.len() * 99, "{there} of {}", pages.len());
 }
 
+/// Pages of a space that is many times the pool come and go anywhere: their groups are sparse, and stay
+/// where they are.
+#[test]
+fn sparse_groups_do_not_go_to_and_fro() {
+    const PAGES: usize = 100_000;
+    const READS: u64 = 20_000;
+    let (_dir, pool) = pool::<crate::Array>(12 << 20);
+    let space = pool.create_space().unwrap();
+    let pages: Vec<_> = (0..PAGES).map(|_| create(&space)).collect();
+    let mut random = polder_testkit::Random::new(3);
+    let words = &space.shared().translation.words;
+    let mut moved = Vec::new();
+    for _ in 0..2 {
+        let before = words.moved.load(Ordering::Relaxed);
+        for _ in 0..READS {
+            read(&space, pages[random.below(PAGES as u64) as usize]);
+        }
+        moved.push(words.moved.load(Ordering::Relaxed) - before);
+    }
+    assert!(pool.stats().translation_bytes > 0 && moved[1] < READS / 20, "{moved:?} words moved");
+}
+
 /// Hot pages far from each other take little more than entries in a table would; a run of
 /// neighbours moves their group into the array.
 #[test]

@@ -3,10 +3,11 @@
 //!
 //! A page of the array holds the words of 512 pages. Where only a few of those are resident the
 //! array takes as much memory for one word as for 512 (calico-2026 4.3 leaves this open). So while
-//! the array takes more than the budget has set aside for it, words of pages that come into an
-//! empty or sparse group go to a chained table, where each takes 32 to 64 bytes; a group that gets
-//! dense (64 words) moves to the array, and one that gets sparse (48) moves to the table when
-//! something leaves it, or when a load under pressure comes by, and is punched out.
+//! the array takes more than three quarters of what the budget has set aside for it, words of pages
+//! that come into an empty or sparse group go to a chained table, where each takes 32 to 64 bytes; a
+//! group that gets dense (64 words) moves to the array. While it takes more than all of that, one that
+//! gets sparse (48) moves to the table when something leaves it, or when a load comes by, and is punched
+//! out.
 //!
 //! A reader looks into the array first, and into the table only if it finds zero there. Words move
 //! under the group's lock, held exclusively, and stand in their new place before they go from the
@@ -106,6 +107,12 @@ impl ArrayWords {
     /// Whether words take more memory than their share.
     fn is_pressed(&self) -> bool {
         self.word_bytes() > self.share_bytes
+    }
+
+    /// Whether a sparse group may be in the array: clearly below the share. Else the one that has gone
+    /// to the table last would make room for another to come, and each load would move a group.
+    fn has_room(&self) -> bool {
+        self.word_bytes() <= self.share_bytes / 4 * 3
     }
 
     /// Gives the memory of the group of this entry back.
@@ -222,7 +229,7 @@ impl Words for ArrayWords {
             return Ok(None);
         }
         let total = group.array + group.sparse;
-        if group.array == 0 && total < self.dense && self.is_pressed() {
+        if group.array == 0 && total < self.dense && !self.has_room() {
             directory.has_sparse.store(true, Ordering::SeqCst);
             return Ok(group.claim_in_table(&words, page));
         }
