@@ -274,17 +274,17 @@ fn many_leaves_are_under_way_at_once() {
     drop((tree, pool));
     let mut keys: Vec<&[u8]> = model.keys().map(Vec::as_slice).collect();
     keys.sort_by_key(|key| scramble(key.len() as u64 ^ u64::from(key[key.len() - 1])));
-    for what in [Leaves::OfRanges, Leaves::OfKeysInOrder, Leaves::OfWrites, Leaves::OfABatch] {
+    for what in [LoadedFor::Ranges, LoadedFor::KeysInOrder, LoadedFor::Writes, LoadedFor::Batch] {
         let disk = SimDisk::from_image(&disk.image(), FaultPlan::new(1));
         let pool = open(&disk, file);
         let tree = Tree::open(pool.open_space(SPACE).unwrap());
         match what {
-            Leaves::OfRanges => {
+            LoadedFor::Ranges => {
                 let ranges: Vec<Bounds<'_>> =
                     keys.iter().map(|key| (Bound::Included(*key), Bound::Unbounded)).collect();
                 assert!(shown(&tree, &ranges, 3).iter().all(|shown| !shown.is_empty()));
             }
-            Leaves::OfKeysInOrder => {
+            LoadedFor::KeysInOrder => {
                 // So few that one descent after the other could have all of them.
                 let sparse: Vec<_> = model.keys().step_by(60).map(Vec::as_slice).collect();
                 let mut found = 0;
@@ -295,7 +295,7 @@ fn many_leaves_are_under_way_at_once() {
                 .unwrap();
                 assert_eq!(found, sparse.len());
             }
-            Leaves::OfWrites => {
+            LoadedFor::Writes => {
                 let mut warmed = Warmed::default();
                 for next in 0..keys.len() {
                     warmed.reach(&tree, &keys, next);
@@ -308,7 +308,7 @@ fn many_leaves_are_under_way_at_once() {
                     }
                 }
             }
-            Leaves::OfABatch => {
+            LoadedFor::Batch => {
                 let short = model.iter().filter(|(_, value)| value.len() < 500);
                 let op = |(key, value)| {
                     let action = BatchAction::Insert(value, 10_000);
@@ -325,11 +325,11 @@ fn many_leaves_are_under_way_at_once() {
     }
 }
 
-/// Whose leaves are loaded.
+/// What leaves are loaded for.
 #[derive(Debug, Clone, Copy)]
-enum Leaves {
-    OfRanges,
-    OfKeysInOrder,
-    OfWrites,
-    OfABatch,
+enum LoadedFor {
+    Ranges,
+    KeysInOrder,
+    Writes,
+    Batch,
 }
