@@ -408,14 +408,15 @@ impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
         let Blocked::Missing(page, parent) = self.blocked else {
             return self.singly.push(machine.job);
         };
-        let loading = match self.is_draining() && self.way.open() > 0 {
+        let open = self.way.open();
+        let loading = match self.is_draining() && open > 0 {
             true => Loading::NotNow,
             false => self.way.load(page, parent),
         };
         match loading {
             Loading::Flies(flight) => {
                 // A part of the job may need another page, which the device can read at the same time.
-                if !self.way.is_full() {
+                if self.way.open() > open && !self.way.is_full() {
                     self.again.extend(self.jobs.split(&mut machine.job).map(Machine::new));
                 }
                 self.waiting.push((flight, machine));

@@ -126,8 +126,8 @@ fn run<T: Translation>(
                 if rest > 0 && waits::refuses() {
                     return Err(PoolError::WouldWait.into());
                 }
-                if what.is_missing() && waits::may_wait() {
-                    load_ahead(parts, index, &mut keys, &mut warmed);
+                if what.is_missing() {
+                    load_ahead(parts, index, &mut keys, &mut warmed)?;
                 }
                 space.make_way(*what, &mut obstacles)?;
                 if tries % EXAMINED_EACH == 0 {
@@ -152,14 +152,14 @@ fn load_ahead<'p, T: Translation>(
     index: usize,
     keys: &mut Vec<&'p [u8]>,
     warmed: &mut Warmed,
-) {
+) -> Result<(), TreeError> {
     if keys.is_empty() {
         keys.extend(parts.iter().map(|part| part.op.key));
     }
     let tree = parts[index].op.tree;
     let space = tree.space().id();
     let end = index + parts[index..].partition_point(|part| part.space().id() == space);
-    warmed.reach(tree, &keys[..end], index);
+    warmed.reach(tree, &keys[..end], index)
 }
 
 /// In how many leaves the keys of the batch lie now.

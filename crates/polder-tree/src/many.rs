@@ -270,8 +270,8 @@ impl<T: Translation> Jobs<TreePages> for Lookups<'_, '_, T> {
                 let value = self.tree.contains_key(key)?.then_some(&[][..]);
                 (run.begin..end).for_each(|index| read(index, value));
             }
-            // Evicts what is dirty, too, so that others find a frame. What goes wrong is met by the write.
-            Want::Leaf => drop(self.tree.contains_key(key)),
+            // Evicts what is dirty, too, so that others find a frame.
+            Want::Leaf => drop(self.tree.contains_key(key)?),
         }
         Ok((end < run.end).then_some(Run { begin: end, end: run.end }))
     }

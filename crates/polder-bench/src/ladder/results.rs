@@ -192,7 +192,8 @@ fn table_of(results: &Results, of_metric: &[Summary]) -> String {
             std::iter::once(name.clone()).chain(cells).collect()
         };
         let step = places.len().div_ceil(MOST_ROWS);
-        let shown = places.iter().zip(&names).skip(step - 1).step_by(step);
+        // The last one is among them.
+        let shown = places.iter().zip(&names).skip((places.len() - 1) % step).step_by(step);
         let first = if step == 1 { "at" } else { &format!("at, 1 of {step}") };
         return rows(first, &sides, shown.map(row).collect());
     }
@@ -322,8 +323,8 @@ mod tests {
         let results = steps.fold(empty(), |all, at| all.with(("ramp", "rate", "hash"), at, &[at]));
         let text = medians(&results);
         let rows: Vec<&str> = text.lines().map(str::trim).collect();
-        assert_eq!(rows.len(), 2 + 33 + 1, "{text}");
+        assert_eq!(rows.len(), 2 + 34 + 1, "{text}");
         assert!(rows[1].starts_with("at, 1 of 3"), "{text}");
-        assert_eq!(rows[2].split_whitespace().collect::<Vec<_>>(), ["3", "3.0000"]);
+        assert_eq!(rows[35].split_whitespace().collect::<Vec<_>>(), ["100", "100.0000"]);
     }
 }

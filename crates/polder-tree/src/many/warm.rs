@@ -11,9 +11,10 @@
 //! busy for longer than it takes to begin and to end; and never so many that their leaves would be a large
 //! part of the pool.
 
-use polder_pool::Translation;
+use polder_pool::{PoolError, Translation, waits};
 
 use super::Want;
+use crate::error::TreeError;
 use crate::tree::Tree;
 
 /// Keys at a time, as long as their leaves are in memory.
@@ -32,23 +33,39 @@ pub struct Warmed {
 
 impl Warmed {
     /// Makes sure that the leaf of key number `next` was made ready, and those of keys behind it with it.
-    /// Called with no latch held. Errors are met by the write.
+    /// Called with no latch held. A thread that may not wait makes nothing ready.
+    ///
+    /// # Errors
+    /// [`PoolError::Broken`]: a page is not what the one above says of it, which is looked at when it is
+    /// loaded, so that no write would be told of it. Other errors are met by the write.
     #[inline]
-    pub fn reach<T: Translation>(&mut self, tree: &Tree<T>, keys: &[&[u8]], next: usize) {
-        if next >= self.end {
-            self.go_on(tree, keys, next);
-        }
+    pub fn reach<T: Translation>(
+        &mut self,
+        tree: &Tree<T>,
+        keys: &[&[u8]],
+        next: usize,
+    ) -> Result<(), TreeError> {
+        if next < self.end { Ok(()) } else { self.go_on(tree, keys, next) }
     }
 
     #[inline(never)]
-    fn go_on<T: Translation>(&mut self, tree: &Tree<T>, keys: &[&[u8]], next: usize) {
+    fn go_on<T: Translation>(
+        &mut self,
+        tree: &Tree<T>,
+        keys: &[&[u8]],
+        next: usize,
+    ) -> Result<(), TreeError> {
         let most = (tree.space.most_pages_held() / SHARE).clamp(1, MOST);
         self.width = self.width.max(LEAST).min(most);
         self.end = keys.len().min(next + self.width);
-        if self.end <= next + 1 {
-            return;
+        if self.end <= next + 1 || !waits::may_wait() {
+            return Ok(());
         }
         let loaded = tree.look_up(Want::Leaf, &keys[next..self.end], &mut |_, _| ());
-        self.width = if loaded.is_ok_and(|pages| pages == 0) { LEAST } else { self.width * 2 };
+        self.width = if matches!(loaded, Ok(1..)) { self.width * 2 } else { LEAST };
+        match loaded.map_err(|error| error.source) {
+            Err(error @ TreeError::Pool(PoolError::Broken { .. })) => Err(error),
+            _ => Ok(()),
+        }
     }
 }

@@ -298,7 +298,7 @@ fn many_leaves_are_under_way_at_once() {
             LoadedFor::Writes => {
                 let mut warmed = Warmed::default();
                 for next in 0..keys.len() {
-                    warmed.reach(&tree, &keys, next);
+                    warmed.reach(&tree, &keys, next).unwrap();
                     let reads = disk.counts().reads;
                     let version = 10_000 + next as u64;
                     tree.insert(keys[next], model[keys[next]].as_slice(), version).unwrap();

@@ -223,7 +223,8 @@ fn ask<'b, T: Translation>(
         match (&mut parts[index].action, part.table) {
             (Action::Update(change), Some(table)) => {
                 let asked = &mut asked[number];
-                asked.warmed.reach(&table.tree, &asked.keys, asked.next);
+                let ready = asked.warmed.reach(&table.tree, &asked.keys, asked.next);
+                ready.map_err(|error| table.error(error))?;
                 asked.next += 1;
                 let answer = part.ask(table, change, *value, &answers)?;
                 match &answer.change {

@@ -140,9 +140,10 @@ impl Table {
             let (mut warmed, mut changed, mut end) = (Warmed::default(), 0, Lsn::default());
             let mut all = Ok(());
             for (index, key) in keys.iter().enumerate() {
-                warmed.reach(&table.tree, keys, index);
                 let value = values.map(|values| values[index]);
-                match table.change_one(index, key, value, &mut replaced) {
+                let ready = warmed.reach(&table.tree, keys, index);
+                let done = ready.map_err(|error| table.error(error));
+                match done.and_then(|()| table.change_one(index, key, value, &mut replaced)) {
                     Ok((is_change, lsn)) => {
                         changed += u64::from(is_change);
                         end = end.max(lsn);

@@ -11,7 +11,7 @@ use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use polder::{AsyncTable, BatchError, Durability, Store, StoreError, WriteBatch};
+use polder::{AsyncTable, BatchError, Change, Durability, Store, StoreError, WriteBatch};
 use polder_format::{PageKind, header_at};
 use polder_pool::device::{Batch, Device, Request, RequestQueue};
 use polder_testkit::{Errno, FaultPlan, Operation, Random, SimDisk, When};
@@ -394,7 +394,8 @@ fn a_page_that_contradicts_the_one_above_is_named() {
     let log = disks.log.image();
     let open = || {
         let disk = |image: &[u8]| SimDisk::from_image(image, FaultPlan::new(1));
-        let store = Disks { data: disk(&image), log: disk(&log) }.open(quick("damaged")).unwrap();
+        let options = quick("damaged").memory_budget(4 << 20);
+        let store = Disks { data: disk(&image), log: disk(&log) }.open(options).unwrap();
         let table = store.table("t").unwrap();
         (store, table)
     };
@@ -411,4 +412,26 @@ fn a_page_that_contradicts_the_one_above_is_named() {
     let error = block_on(range.next()).unwrap().unwrap_err();
     assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
     assert!(block_on(range.next()).is_none());
+    // And where it is loaded with others for what will be written.
+    let keys: Vec<_> = (number.saturating_sub(200)..number + 200).step_by(10).collect();
+    let keys: Vec<_> = keys.into_iter().map(u64::to_be_bytes).collect();
+    let rows: Vec<_> = keys.iter().map(|key| (key, [2; 100])).collect();
+    for updates in [false, true] {
+        let (store, table) = open();
+        let mut batch = WriteBatch::new();
+        for (key, value) in &rows {
+            match updates {
+                true => batch.update_with(&table, key, |_| Change::Insert(vec![2; 100])),
+                false => batch.put(&table, key, value),
+            };
+        }
+        let error = store.apply(batch).unwrap_err();
+        assert!(matches!(error, BatchError::Store(StoreError::Corrupt { .. })), "{error}");
+    }
+    let (_store, table) = open();
+    let error = table.put_many(&rows).unwrap_err();
+    let StoreError::Key { index, source } = &error else { panic!("{error}") };
+    assert!(matches!(**source, StoreError::Corrupt { .. }), "{error}");
+    let kept = |key: &[u8; 8]| table.get(key).is_ok_and(|value| value == Some(vec![2; 100]));
+    assert!(keys[..*index].iter().all(kept), "those before number {index} are not all written");
 }

@@ -3,7 +3,7 @@
 //!
 //! A page of the array holds the words of 512 pages. Where only a few of those are resident the
 //! array takes as much memory for one word as for 512 (calico-2026 4.3 leaves this open). So while
-//! the array takes more than three quarters of what the budget has set aside for it, words of pages
+//! the array takes more than seven eighths of what the budget has set aside for it, words of pages
 //! that come into an empty or sparse group go to a chained table, where each takes 32 to 64 bytes; a
 //! group that gets dense (64 words) moves to the array. While it takes more than all of that, one that
 //! gets sparse (48) moves to the table when something leaves it, or when a load comes by, and is punched
@@ -112,7 +112,7 @@ impl ArrayWords {
     /// Whether a sparse group may be in the array: clearly below the share. Else the one that has gone
     /// to the table last would make room for another to come, and each load would move a group.
     fn has_room(&self) -> bool {
-        self.word_bytes() <= self.share_bytes / 4 * 3
+        self.word_bytes() <= self.share_bytes - self.share_bytes / 8
     }
 
     /// Gives the memory of the group of this entry back.
