@@ -1,8 +1,8 @@
 //! Changes of many keys, in any trees of one pool, as one: `docs/durability.md`, "Batches".
 //!
 //! A try of a batch is one function of numbered steps (`batch/attempt.rs`); what it finds in its
-//! way is cleared away here, without a latch, and then all of it is tried again. What a missing page of
-//! one try is loaded with are those that later tries would miss (`many/warm.rs`).
+//! way is cleared away here, without a latch, and then all of it is tried again. A page that is missing is
+//! loaded together with those that later tries would miss (`many/warm.rs`).
 //!
 //! * `BATCH-1` Leaves are latched in the order of space and key, and all of them before anything is
 //!   changed. A thread that holds latches does not wait for the device, only for other latches.

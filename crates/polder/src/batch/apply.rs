@@ -193,7 +193,8 @@ struct Asked<'b> {
     warmed: Warmed,
 }
 
-/// Asks the updates in their order. `ready` are in the order of their keys, and of so many tables.
+/// Asks the updates in their order. `ready` are in the order of their keys; `tables` is how many tables the
+/// batch names.
 fn ask<'b, T: Translation>(
     parts: &mut [Part<'_>],
     ready: &[Ready<'b, T>],
