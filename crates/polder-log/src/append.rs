@@ -15,6 +15,7 @@ use polder_format::log::{Group, LOG_BLOCK_BYTES};
 
 use crate::log::Log;
 use crate::ring::Change;
+use crate::room::PAD_BYTES;
 
 impl Log {
     /// Puts a group into the log, and gives the LSN at which it ends. A log-space reservation of
@@ -37,6 +38,15 @@ impl Log {
         // A5: copy header and records; last of all store the group's mark.
         self.put(group, start)
         // A6: the caller changes the pages, sets their LSN to what this gives, and unlatches them.
+    }
+
+    /// The same, where `kept` bytes stay reserved for another group.
+    pub(crate) fn append_and_keep(&self, group: &mut Group, reserved: u64, kept: u64) -> Lsn {
+        let most = reserved.saturating_sub(kept + PAD_BYTES);
+        debug_assert!(group.len() as u64 <= most, "LOG-4: more than was reserved");
+        let start = self.tail.end.fetch_add(group.len() as u64, Ordering::AcqRel);
+        self.tail.release_all_but(reserved, kept);
+        self.put(group, start)
     }
 
     /// A3 to A5, without a reservation: of an own group, for which there is room (`LOG-7`).

@@ -104,6 +104,8 @@ impl Log {
     /// # Errors
     /// What made the log unusable.
     pub fn begin_checkpoint(&self) -> Result<Begun, SharedError> {
+        // Also where the sweep fails: until one has written all.
+        self.sweep.begin();
         let begun = self.cut_for_checkpoint(|start, tally| {
             let tables = tally.counts();
             Begun { start, tables }
@@ -139,7 +141,7 @@ impl Log {
                 std::thread::sleep(REST.mul_f64(2.0 * ahead));
             }
         });
-        done.inspect_err(|_| self.throttle.end())
+        done.inspect(|()| self.sweep.end()).inspect_err(|_| self.throttle.end())
     }
 
     /// K4 to K6. `mark` writes both superblocks, durably, one after the other.

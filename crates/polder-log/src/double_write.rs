@@ -2,10 +2,9 @@
 //! into a slot of the log file, then in place. The slot gets the lines in which the page differs from
 //! what lies in place (`SLOT-3`).
 //!
-//! A page needs no slot if its full-page image lies in the log and it was not written since
-//! (`imaged`): no checkpoint has begun behind the image and been completed, for its sweep would
-//! have written the page; so redo begins at the image or before it, and needs nothing of what lies
-//! in place.
+//! A page needs no slot if its full-page image, or right half, lies in the log and it was not written
+//! since (`imaged`): no checkpoint has begun behind that and been completed, for its sweep would
+//! have written the page; so redo begins there or before it, and needs nothing of what lies in place.
 //!
 //! No page needs one where the device of the data file writes each page as a whole
 //! ([`Device::atomic_write_bytes`]), unless the user would rather not rely on that.

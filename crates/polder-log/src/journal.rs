@@ -36,8 +36,16 @@ impl Journal for Log {
         self.append_reserved(group, reserved)
     }
 
+    fn append_keeping(&self, group: &mut Group, reserved: u64, kept: u64) -> Lsn {
+        self.append_and_keep(group, reserved, kept)
+    }
+
     fn end(&self) -> Lsn {
         Lsn(self.tail_at())
+    }
+
+    fn is_sweeping(&self) -> bool {
+        self.sweep.is_under_way()
     }
 
     fn await_durable(&self, lsn: Lsn) -> Result<(), SharedError> {

@@ -66,6 +66,7 @@ mod room;
 mod slots;
 mod slow_sync;
 mod survey;
+mod sweep;
 mod sync;
 mod tally;
 mod throttle;

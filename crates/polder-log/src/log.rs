@@ -23,6 +23,7 @@ use crate::leader::GroupCommit;
 use crate::ring::Buffer;
 use crate::room::{Reservations, Tail, own_bytes};
 use crate::slots::DoubleWriteBuffer;
+use crate::sweep::Sweep;
 use crate::sync::lock;
 use crate::tally::Tally;
 use crate::throttle::Throttle;
@@ -70,6 +71,8 @@ pub struct Log {
     pub(crate) failure: Failure,
     /// Copies of pages that are on their way into the data file.
     pub(crate) double_write: DoubleWriteBuffer,
+    /// Whether a checkpoint has begun that has not written all yet.
+    pub(crate) sweep: Sweep,
     /// How long a writer waits for a checkpoint that is behind.
     pub(crate) throttle: Throttle,
     /// What it was opened with.
@@ -128,6 +131,7 @@ impl Log {
             commit: GroupCommit::new(tail.0, tally),
             failure: Failure::default(),
             double_write,
+            sweep: Sweep::default(),
             throttle: Throttle::default(),
             limit: options.limit,
             chosen: options.chosen,

@@ -13,6 +13,7 @@ use polder_format::SpaceId;
 use polder_testkit::effort::preemptions;
 
 use crate::ring::{Buffer, Change, cut};
+use crate::sweep::Sweep;
 use crate::sync::{AtomicU64, Ordering};
 
 const RING_BYTES: u64 = 4096;
@@ -100,5 +101,42 @@ fn loom_cuts_see_whole_groups() {
         found.sort_unstable();
         found.dedup();
         assert_eq!(found.len(), starts.len());
+    });
+}
+
+/// `SWEEP-1`, `HALF-1` and `HALF-2`: a page that was imaged at the beginning is split while a checkpoint
+/// comes. A group that relies on the image lies below what the checkpoint has noted, or an image follows.
+#[test]
+fn loom_a_half_relies_on_no_image_before_a_checkpoint() {
+    struct Page {
+        sweep: Sweep,
+        tail: AtomicU64,
+        latch: loom::sync::Mutex<()>,
+        imaged: AtomicU64,
+    }
+    loom::model(|| {
+        let page = Arc::new(Page {
+            sweep: Sweep::default(),
+            tail: AtomicU64::new(0),
+            latch: loom::sync::Mutex::new(()),
+            imaged: AtomicU64::new(1),
+        });
+        let other = Arc::clone(&page);
+        // As `Change::push_right_half` and `Change::append_half`: where it lies, if it relies on the image.
+        let splits = thread::spawn(move || {
+            let _held = other.latch.lock().unwrap();
+            let is_half = !other.sweep.is_under_way() && other.imaged.load(Ordering::Relaxed) == 1;
+            let start = other.tail.fetch_add(GROUP_BYTES, Ordering::AcqRel);
+            (is_half && !other.sweep.is_under_way()).then_some(start)
+        });
+        // K1 to K3: the page is copied under its latch (W2 to W4), and is not imaged any more (W6).
+        page.sweep.begin();
+        let noted = cut(&page.tail).0;
+        drop(page.latch.lock().unwrap());
+        page.imaged.store(0, Ordering::Relaxed);
+        page.sweep.end();
+        if let Some(start) = splits.join().unwrap() {
+            assert!(start < noted, "a half at {start}, and a checkpoint from {noted} on");
+        }
     });
 }

@@ -108,6 +108,12 @@ impl Tail {
         let before = self.reserved.fetch_sub(bytes + PAD_BYTES, Ordering::AcqRel);
         debug_assert!(before >= bytes + PAD_BYTES, "LOG-4: more is released than was reserved");
     }
+
+    /// Of a reservation of so many bytes one of `kept` bytes stays.
+    pub(crate) fn release_all_but(&self, bytes: u64, kept: u64) {
+        let before = self.reserved.fetch_sub(bytes - kept, Ordering::AcqRel);
+        debug_assert!(before >= bytes + PAD_BYTES, "LOG-4: more is released than was reserved");
+    }
 }
 
 /// Whether there is room in the log, and why not. All of it is guarded by the mutex around it.

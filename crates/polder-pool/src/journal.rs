@@ -26,8 +26,8 @@ pub struct Outgoing<'a> {
     pub physical: PhysicalPageNo,
     /// All bytes of the page, checksum included; aligned as the device wants it.
     pub bytes: &'a [u8],
-    /// The page's full-page image is in the log, and the page has not been written since: until it
-    /// is, a recovery begins at that full-page image or before it.
+    /// The page's full-page image is in the log, or what makes it of another page, and the page has not
+    /// been written since: until it is, a recovery begins there or before it.
     pub imaged: bool,
     /// The lines in which the page may differ from what lies there: what was written there last went
     /// well, or was loaded from there. All of them for a page that was never written.
@@ -61,6 +61,9 @@ pub struct Outgoing<'a> {
 ///         let begin = Lsn(log.len() as u64);
 ///         log.extend_from_slice(group.seal(LogSeed::new(StoreId([1; 16])), begin, 0, 1));
 ///         Lsn(log.len() as u64)
+///     }
+///     fn append_keeping(&self, group: &mut Group, reserved: u64, kept: u64) -> Lsn {
+///         self.append(group, reserved - kept)
 ///     }
 ///     fn end(&self) -> Lsn {
 ///         Lsn(self.0.lock().unwrap().len() as u64)
@@ -115,9 +118,19 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// has failed gives an LSN that never becomes durable.
     fn append(&self, group: &mut Group, reserved: u64) -> Lsn;
 
+    /// As [`Journal::append`], where `kept` of the `reserved` bytes stay reserved, for another group.
+    fn append_keeping(&self, group: &mut Group, reserved: u64, kept: u64) -> Lsn;
+
     /// The end of the log: every LSN that it has given is at most this. A page whose LSN is higher
     /// is not believed.
     fn end(&self) -> Lsn;
+
+    /// Whether a checkpoint has begun whose sweep is not done, so that a recovery may soon begin behind
+    /// what was appended before. While it is not, all is in the log since the full-page image of a page
+    /// that is imaged ([`Outgoing::imaged`]), and a group may rely on that (`HALF-1`).
+    fn is_sweeping(&self) -> bool {
+        true
+    }
 
     /// Waits until the log is durable up to `lsn`, which it has given.
     ///

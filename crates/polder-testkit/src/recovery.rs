@@ -4,12 +4,14 @@
 #![cfg(not(loom))]
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use polder_format::log::{Group, LogSeed, Operation, Record, Records};
 use polder_format::{Lsn, PageId, SpaceId};
+use polder_pool::bytes::PageBuf;
 use polder_pool::journal::{Journal, Outgoing, SharedError};
-use polder_pool::{Pool, PoolConfig, PoolError, Redone, Translation};
+use polder_pool::{Pool, PoolConfig, PoolError, Redo, Redone, Translation};
 
 use crate::pools::STORE;
 
@@ -19,16 +21,26 @@ const FIRST_LSN: Lsn = Lsn(4096);
 /// The end of a group of records, and its bytes.
 pub type LoggedGroup = (Lsn, Vec<u8>);
 
-/// A log in memory, which is durable at once.
+/// A log in memory, which is durable at once, and is never made shorter.
 #[derive(Debug, Default)]
 pub struct MemoryLog {
     groups: Mutex<Vec<LoggedGroup>>,
+    /// How often it was asked whether a checkpoint sweeps.
+    asked: AtomicU64,
+    /// One comes up each time that it was asked so often; 0: never.
+    sweeps_each: AtomicU64,
 }
 
 impl MemoryLog {
     /// All groups so far.
     pub fn groups(&self) -> Vec<LoggedGroup> {
         self.lock().clone()
+    }
+
+    /// Has it say that a checkpoint sweeps each time that it is asked so often. 1: it always does; 0, as
+    /// at first: it never does. (There is no checkpoint, but who logs does not know.)
+    pub fn sweep_each(&self, times: u64) {
+        self.sweeps_each.store(times, Ordering::Relaxed);
     }
 
     /// How many groups there are.
@@ -63,8 +75,18 @@ impl Journal for MemoryLog {
         end
     }
 
+    fn append_keeping(&self, group: &mut Group, reserved: u64, kept: u64) -> Lsn {
+        self.append(group, reserved - kept)
+    }
+
     fn end(&self) -> Lsn {
         self.lock().last().map_or(FIRST_LSN, |(end, _)| *end)
+    }
+
+    fn is_sweeping(&self) -> bool {
+        let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        let each = self.sweeps_each.load(Ordering::Relaxed);
+        each > 0 && asked.is_multiple_of(each)
     }
 
     fn await_durable(&self, _: Lsn) -> Result<(), SharedError> {
@@ -89,14 +111,15 @@ pub struct Replayed {
     pub applied: usize,
     /// Groups whose records did not fit a page, as it was then.
     pub suspects: usize,
+    /// Groups about pages that lie nowhere by the end of the log, or whose space is gone.
+    pub absent: usize,
 }
 
 /// Replays the groups as a recovery does it: the maps first, then all other pages, those of the
 /// structures by their kinds. `spaces` are those that the groups tell of.
 ///
 /// # Panics
-/// If a page whose records did not fit it is in use in the end, and no full-page image came later;
-/// and if a page is not there at all.
+/// If a page whose records did not fit it is in use in the end, and no full-page image came later.
 pub fn replay<T: Translation>(
     pool: &Pool<T>,
     spaces: &[SpaceId],
@@ -133,6 +156,24 @@ struct Replay<'p, T: Translation> {
 }
 
 impl<T: Translation> Replay<'_, T> {
+    /// What the records of a group make of pages as they were before it.
+    fn halves(
+        &self,
+        redoing: &mut Redo<'_, T>,
+        end: Lsn,
+        records: &[Record<'_>],
+    ) -> HashMap<PageId, PageBuf> {
+        let mut halves = HashMap::new();
+        for record in records {
+            let Operation::RightHalf { left, .. } = record.operation else { continue };
+            let half = redoing.right_half(PageId::from_link(left), end, &record.operation);
+            if let Some(half) = half.expect("the pool has frames") {
+                halves.insert(record.page, half);
+            }
+        }
+        halves
+    }
+
     /// The records of maps, or all others.
     fn pass(&mut self, groups: &[LoggedGroup], maps: bool) {
         let mut redoing = self.pool.redoing();
@@ -142,14 +183,21 @@ impl<T: Translation> Replay<'_, T> {
                 match record.operation {
                     Operation::Directory { physical } if maps => self.pool.redo_directory(physical),
                     Operation::Directory { .. } => {}
+                    // It only counts.
+                    Operation::Loaded { .. } => {}
                     _ if (record.page.space() == SpaceId::FILE) == maps => about.push(record),
                     _ => {}
                 }
             }
             about.sort_by_key(|record| record.page);
+            let halves = self.halves(&mut redoing, group.0, &about);
             for of_page in about.chunk_by(|a, b| a.page == b.page) {
                 let page = of_page[0].page;
-                let operations: Vec<_> = of_page.iter().map(|r| r.operation.clone()).collect();
+                let mut operations: Vec<_> = of_page.iter().map(|r| r.operation.clone()).collect();
+                if let Some(half) = halves.get(&page) {
+                    let (size, low) = (half.bytes().len() as u32, half.bytes());
+                    operations = vec![Operation::FullPageImage { size, low, high: &[] }];
+                }
                 let is_image = matches!(operations[0], Operation::FullPageImage { .. });
                 if self.suspects.contains_key(&page) && !is_image {
                     continue;
@@ -162,7 +210,7 @@ impl<T: Translation> Replay<'_, T> {
                     }
                     Redone::Applied => self.done.applied += operations.len(),
                     Redone::Known => {}
-                    Redone::Absent => panic!("{page} is in no space"),
+                    Redone::Absent => self.done.absent += 1,
                 }
                 self.suspects.remove(&page);
             }

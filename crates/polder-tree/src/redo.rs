@@ -24,7 +24,8 @@ pub fn redo(operation: &Operation<'_>, page: PageMut<'_>) -> Result<(), &'static
         return Err("a record of a tree is about a page that is no node");
     }
     let at_leaf = matches!(operation, Operation::Insert { .. } | Operation::Remove { .. });
-    if at_leaf != seen.is_leaf() && !matches!(operation, Operation::Split { .. }) {
+    let at_any = matches!(operation, Operation::Split { .. } | Operation::RightHalf { .. });
+    if at_leaf != seen.is_leaf() && !at_any {
         return Err("a record of a tree is about a node of another level");
     }
     let no_room = |_| "a record of a tree has no room in its node";
@@ -74,14 +75,19 @@ pub fn redo(operation: &Operation<'_>, page: PageMut<'_>) -> Result<(), &'static
             node.remove_child(index);
             Ok(())
         }
-        Operation::Split { left_count, right, separator } => {
+        Operation::Split { left_count, separator, .. }
+        | Operation::RightHalf { left_count, separator, .. } => {
             check_divides(&node, separator)?;
             let split = Split::again(separator, left_count as usize);
             if !node.node().admits(&split) {
                 return Err("a record splits a node where it cannot be split");
             }
             let whole = copy_of(node.node().page());
-            node.keep_left(NodeRef::new(whole.page()), right, &split);
+            let old = NodeRef::new(whole.page());
+            match *operation {
+                Operation::Split { right, .. } => node.keep_left(old, right, &split),
+                _ => node.keep_right(old, &split),
+            }
             Ok(())
         }
         _ => Err("a record is not one of a tree"),

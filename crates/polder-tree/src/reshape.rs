@@ -2,8 +2,9 @@
 //! which pages are latched when (`RESHAPE-1` to `RESHAPE-5`).
 //!
 //! A split takes keys from the upper end of a node, and a merge adds some there: the lower fence of a
-//! node stays what it is, which is what readers of snapshots rely on (`snapshot.rs`). The left part of
-//! a split is logged by where it was divided, what else changes as full-page images.
+//! node stays what it is, which is what readers of snapshots rely on (`snapshot.rs`). Both parts of a
+//! split are logged by where it was divided (the right one as a full-page image where `HALF-1` wants it),
+//! what else changes as full-page images.
 
 use polder_format::log::Operation;
 use polder_pool::bytes::PageRef;
@@ -136,7 +137,8 @@ impl Reshape for TreePages {
         change.push(parent.id(), &Operation::InsertChild { link: right_link, separator });
         let left_count = split.left_count() as u32;
         change.push(node.id(), &Operation::Split { left_count, right: right_link, separator });
-        push_node(change, right);
+        let hole = NodeRef::new(right.page()).hole();
+        change.push_right_half(node, right, (left_count, separator), hole);
     }
 
     fn divide_root(change: &mut Change<'_>, split: &Split, pages: Divided<'_, '_>) {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use polder_format::log::{GroupHeader, LoggedValue, Operation, Record, Records};
-use polder_format::{Lsn, SpaceId, StoreId, Superblock};
+use polder_format::{Lsn, PageId, SpaceId, StoreId, Superblock};
 use polder_log::{LogError, LogFile};
 
 use crate::catalogue::SpaceRecord;
@@ -259,6 +259,11 @@ fn describe(
         Operation::Split { separator, left_count, .. } => {
             out.key = Some(separator.to_vec());
             out.detail = format!("{left_count} entries stay");
+        }
+        Operation::RightHalf { left, left_count, separator } => {
+            out.key = Some(separator.to_vec());
+            let left = PageId::from_link(*left).page().get();
+            out.detail = format!("of page {left}, where {left_count} entries stay");
         }
         Operation::FullPageImage { size, low, high } => {
             out.detail = format!("{} of {size} bytes", low.len() + high.len());

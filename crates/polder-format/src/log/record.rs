@@ -37,6 +37,8 @@ pub mod kind {
     pub const SPLIT: u8 = 20;
     /// [`Operation::Loaded`](super::Operation::Loaded).
     pub const LOADED: u8 = 21;
+    /// [`Operation::RightHalf`](super::Operation::RightHalf).
+    pub const RIGHT_HALF: u8 = 22;
     /// [`Operation::Checkpoint`](super::Operation::Checkpoint).
     pub const CHECKPOINT: u8 = 32;
     /// [`Operation::EndOfRecovery`](super::Operation::EndOfRecovery).
@@ -145,6 +147,16 @@ pub enum Operation<'a> {
         /// The new upper fence.
         separator: &'a [u8],
     },
+    /// The whole page: what another node has from this separator on, which the same group splits, as that
+    /// was before the group.
+    RightHalf {
+        /// Link of the node that is split.
+        left: u64,
+        /// Slots that stay there.
+        left_count: u32,
+        /// The lower fence.
+        separator: &'a [u8],
+    },
     /// An empty tree was filled with so many entries.
     Loaded {
         /// How many.
@@ -209,6 +221,7 @@ impl Operation<'_> {
             Operation::InsertChild { .. } => (kind::INSERT_CHILD, 0),
             Operation::RemoveChild { .. } => (kind::REMOVE_CHILD, 0),
             Operation::Split { .. } => (kind::SPLIT, 0),
+            Operation::RightHalf { .. } => (kind::RIGHT_HALF, 0),
             Operation::Loaded { .. } => (kind::LOADED, flag::COUNTS),
             Operation::Checkpoint(counts) => {
                 (kind::CHECKPOINT, if counts.more { flag::MORE } else { 0 })
@@ -231,6 +244,7 @@ impl Operation<'_> {
             Operation::InsertChild { .. } => "insert child",
             Operation::RemoveChild { .. } => "remove child",
             Operation::Split { .. } => "split",
+            Operation::RightHalf { .. } => "right half",
             Operation::Loaded { .. } => "loaded",
             Operation::Checkpoint(_) => "checkpoint",
             Operation::EndOfRecovery { .. } => "end of recovery",
@@ -278,7 +292,9 @@ impl Operation<'_> {
             Operation::Remove { key } => key.len(),
             Operation::InsertChild { separator, .. } => 8 + separator.len(),
             Operation::RemoveChild { .. } => 4,
-            Operation::Split { separator, .. } => 12 + separator.len(),
+            Operation::Split { separator, .. } | Operation::RightHalf { separator, .. } => {
+                12 + separator.len()
+            }
             Operation::Directory { .. }
             | Operation::Loaded { .. }
             | Operation::EndOfRecovery { .. } => 8,
@@ -329,8 +345,9 @@ impl Operation<'_> {
                 out.put(separator);
             }
             Operation::RemoveChild { index } => out.half(*index),
-            Operation::Split { left_count, right, separator } => {
-                out.word(*right);
+            Operation::Split { left_count, right: link, separator }
+            | Operation::RightHalf { left: link, left_count, separator } => {
+                out.word(*link);
                 out.half(*left_count);
                 out.put(separator);
             }
@@ -436,6 +453,15 @@ impl<'a> Record<'a> {
         Some((PageId::from_link(u64_at(header, 8)), len.next_multiple_of(8)))
     }
 
+    /// Of which page the record at the beginning of `bytes` makes its own, if it is a
+    /// [`Operation::RightHalf`].
+    #[inline]
+    pub fn peek_left(bytes: &[u8]) -> Option<PageId> {
+        let bytes = bytes.get(..RECORD_HEADER_BYTES + 8)?;
+        (bytes[4] == kind::RIGHT_HALF)
+            .then(|| PageId::from_link(u64_at(bytes, RECORD_HEADER_BYTES)))
+    }
+
     /// Bytes from the beginning of this record to that of the next one.
     pub fn stored_len(&self) -> usize {
         self.stored_len
@@ -491,6 +517,11 @@ fn operation(
         kind::REMOVE_CHILD => Operation::RemoveChild { index: content.half()? },
         kind::SPLIT => Operation::Split {
             right: content.word()?,
+            left_count: content.half()?,
+            separator: content.rest(),
+        },
+        kind::RIGHT_HALF => Operation::RightHalf {
+            left: content.word()?,
             left_count: content.half()?,
             separator: content.rest(),
         },

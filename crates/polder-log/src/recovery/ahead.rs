@@ -1,5 +1,5 @@
 //! R7: the pages of the records that come next are read together, so that a thread that redoes them has
-//! many reads under way. Pages whose first record there is an image of them are not read at all. What
+//! many reads under way. Pages whose first record there is an image of them, or makes them of another one, are not read at all. What
 //! cannot be read is met when its record is redone (R8).
 
 use std::collections::HashSet;
@@ -38,7 +38,10 @@ impl Ahead {
             let record = Record::decode(&bytes[*at as usize..]);
             if let Ok(Record { page, operation, .. }) = record
                 && self.seen.insert(page)
-                && !matches!(operation, Operation::FullPageImage { .. })
+                && !matches!(
+                    operation,
+                    Operation::FullPageImage { .. } | Operation::RightHalf { .. }
+                )
             {
                 pages.push(page);
             }

@@ -10,7 +10,8 @@ use polder_format::{FormatError, Lsn, SpaceId};
 use polder_pool::{Pool, Translation};
 
 use super::found::Found;
-use super::redoing::Redoing;
+use super::halves::Halves;
+use super::redoing::{Redoing, Share};
 use crate::error::LogError;
 use crate::file::LogFile;
 
@@ -21,7 +22,8 @@ pub(super) fn redo_maps<T: Translation>(
     pool: &Pool<T>,
 ) -> Result<u64, LogError> {
     let Some((first, last)) = found.maps else { return Ok(0) };
-    let mut redoing = Redoing::new(pool);
+    let halves = Halves::default();
+    let mut redoing = Redoing::new(pool, Share::ALL, &halves);
     let mut backed = Vec::new();
     file.visit_again(found, (first, Lsn(last.0 + 1)), &mut |header, bytes| {
         let mut records = Vec::new();

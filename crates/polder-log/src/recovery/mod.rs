@@ -13,6 +13,7 @@
 //! | `catalogue.rs` | then, if somebody wants to look there, to the catalogue's pages (R7) |
 //! | `pages.rs` | then to all other pages, by several threads (R7) |
 //! | `ahead.rs` | pages of the records that come next are read together |
+//! | `halves.rs` | what one thread has of a page that another one redoes |
 //! | `redoing.rs` | records are applied; pages that could not be read, or did not fit (R8) |
 //! | `tells.rs` | whether there was a store, when its data file does not tell |
 
@@ -22,6 +23,7 @@ mod ahead;
 mod catalogue;
 mod find_end;
 mod found;
+mod halves;
 mod maps;
 mod open;
 mod pages;

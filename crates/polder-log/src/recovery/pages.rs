@@ -1,6 +1,6 @@
 //! R7: the records of all pages but the maps', dealt to threads by page: as many as there is work
 //! for and the system gives; if none, to the caller. Those of one group for one page are done
-//! under one latch.
+//! under one latch. What one page is made of another one of goes from thread to thread (`halves.rs`).
 //!
 //! The final maps say where the pages lie: an extent moves only after its content was copied and
 //! synced where it lies then, before the map's record. So every page is found there at some state
@@ -19,7 +19,8 @@ use polder_pool::{Pool, PoolError, Translation, threads_with_room};
 
 use super::ahead::Ahead;
 use super::found::Found;
-use super::redoing::{Redoing, sorted_by_page};
+use super::halves::Halves;
+use super::redoing::{Redoing, Share, sorted_by_page, worker_of};
 use crate::error::{LogError, reserve};
 use crate::file::LogFile;
 
@@ -32,6 +33,7 @@ const DEAL_BYTES: usize = 1 << 20;
 
 /// Groups that are dealt out together, and which records each thread gets.
 struct Deal {
+    share: Share,
     bytes: Arc<Vec<u8>>,
     /// Offset of each record in `bytes`, and the end of its group.
     records: Vec<(u32, Lsn)>,
@@ -47,12 +49,17 @@ pub(super) fn redo_pages<T: Translation>(
     pool: &Pool<T>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Outcome, LogError> {
+    let halves = &Halves::default();
     thread::scope(|scope| {
         let start = |_| {
             let (sender, receiver) = sync_channel::<Deal>(2);
             let work = move || -> Result<Outcome, LogError> {
-                let mut redoing = Redoing::new(pool);
-                receiver.iter().try_for_each(|deal| redo_deal(&mut redoing, &deal))?;
+                let working = halves.begin();
+                let mut deals = receiver.iter().peekable();
+                let share = deals.peek().map_or(Share::ALL, |deal: &Deal| deal.share);
+                let mut redoing = Redoing::new(pool, share, halves);
+                deals.try_for_each(|deal| redo_deal(&mut redoing, &deal))?;
+                working.finish();
                 Ok((redoing.suspects, redoing.redone))
             };
             Some((sender, thread::Builder::new().spawn_scoped(scope, work).ok()?))
@@ -61,7 +68,7 @@ pub(super) fn redo_pages<T: Translation>(
         let wanted = threads_with_room(wanted as usize);
         let (senders, workers): (Vec<_>, Vec<_>) = (0..wanted).map_while(start).unzip();
         if senders.is_empty() {
-            let mut redoing = Redoing::new(pool);
+            let mut redoing = Redoing::new(pool, Share::ALL, halves);
             let mut hand = |_, deal| redo_deal(&mut redoing, &deal).map(|()| true);
             deal(file, found, 1, &mut hand, progress)?;
             return Ok((redoing.suspects, redoing.redone));
@@ -96,7 +103,8 @@ fn deal(
     let mut send = |bytes: &mut Vec<u8>, hands: &mut Vec<Vec<(u32, Lsn)>>| {
         let shared = Arc::new(std::mem::take(bytes));
         for (worker, records) in hands.iter_mut().enumerate() {
-            let deal = Deal { bytes: Arc::clone(&shared), records: std::mem::take(records) };
+            let (bytes, records) = (Arc::clone(&shared), std::mem::take(records));
+            let deal = Deal { share: Share { worker, workers }, bytes, records };
             if !deal.records.is_empty() && !hand(worker, deal)? {
                 return Ok(false);
             }
@@ -122,17 +130,19 @@ fn deal(
         // Each record was decoded when the end of the log was looked for.
         while let Some((page, len)) = Record::peek(&bytes[at..]) {
             if page.space() != SpaceId::FILE {
-                hands[worker_of(page, workers)].push((at as u32, header.end()));
+                let worker = worker_of(page, workers);
+                hands[worker].push((at as u32, header.end()));
+                // Also to the thread that has what the page is made of.
+                let left = Record::peek_left(&bytes[at..]).map(|left| worker_of(left, workers));
+                if let Some(left) = left.filter(|left| *left != worker) {
+                    hands[left].push((at as u32, header.end()));
+                }
             }
             at += len;
         }
         Ok(())
     })?;
     send(&mut bytes, &mut hands).map(drop)
-}
-
-fn worker_of(page: PageId, workers: usize) -> usize {
-    (page.to_bits().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as usize % workers
 }
 
 /// Redoes the records of a deal that are for this worker.

@@ -7,6 +7,7 @@ use polder_pool::{Pool, PoolError, Translation};
 
 use super::catalogue::redo_catalogue;
 use super::found::Found;
+use super::halves::Halves;
 use super::maps::redo_maps;
 use super::pages::redo_pages;
 use crate::error::LogError;
@@ -62,7 +63,8 @@ pub fn recover_catalogue<T: Translation>(
     pool: &Pool<T>,
     recovered: &mut Recovered,
 ) -> Result<(), LogError> {
-    let redoing = redo_catalogue(file, found, pool)?;
+    let halves = Halves::default();
+    let redoing = redo_catalogue(file, found, pool, &halves)?;
     recovered.redone += redoing.redone;
     check_suspects(pool, redoing.suspects)
 }

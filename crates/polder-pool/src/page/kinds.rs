@@ -8,7 +8,7 @@
 #![cfg(not(loom))]
 
 use polder_format::log::Operation;
-use polder_format::{FormatError, PageHeader, PageId, PageKind, header_at};
+use polder_format::{FormatError, Lsn, PageHeader, PageId, PageKind, header_at};
 
 use crate::page::bytes::{PageMut, PageRef};
 
@@ -196,6 +196,11 @@ impl PageKinds {
         redo.ok_or("a record is about a page of a kind that has no such records")?(operation, page)
     }
 
+    /// Whether pages of a kind have records of their own, which are known here.
+    pub(crate) fn redoes(&self, kind: PageKind) -> bool {
+        self.get(kind).is_some_and(|kind| kind.redo.is_some())
+    }
+
     /// Whether a page is what the one that led to it says of it.
     pub(crate) fn check_link(
         &self,
@@ -205,6 +210,17 @@ impl PageKinds {
     ) -> Result<(), &'static str> {
         let links = self.get(PageKind(parent.u8(header_at::KIND))).and_then(|kind| kind.links);
         links.map_or(Ok(()), |links| (links.fits)(parent, id, page))
+    }
+
+    /// F8 of a page that was made of the log.
+    pub(crate) fn check_made(&self, page: PageRef<'_>) -> Result<(), FormatError> {
+        let header = PageHeader {
+            kind: PageKind(page.u8(header_at::KIND)),
+            layout: page.u8(header_at::LAYOUT),
+            page_id: PageId::from_link(page.u64(header_at::PAGE_ID)),
+            lsn: Lsn(page.u64(header_at::LSN)),
+        };
+        self.check(&header, page)
     }
 
     /// F8: whether the page is one that the structures can work with.

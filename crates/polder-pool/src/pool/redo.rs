@@ -9,12 +9,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use polder_format::log::Operation;
-use polder_format::{Lsn, PageHeader, PageId, PageKind, PhysicalPageNo, SpaceId, header_at};
+use polder_format::{Lsn, PageId, PageKind, PhysicalPageNo, SpaceId, header_at};
 
+use crate::core::Core;
 use crate::device::is_full;
 use crate::error::PoolError;
 use crate::frame::OPERATION_FRAMES;
-use crate::page::{LinkRef, PageKinds, PageMut};
+use crate::page::{LinkRef, PageBuf, PageKinds, PageMut, PageRef};
 use crate::pool::pool::Pool;
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
@@ -74,10 +75,22 @@ pub enum Redone {
 /// assert_eq!(&text, b"hello");
 /// # Ok::<(), PoolError>(())
 /// ```
-#[derive(Debug)]
 pub struct Redo<'p, T: Translation> {
     pool: &'p Pool<T>,
     space: Option<Arc<SpaceCore<T>>>,
+    released: Released,
+}
+
+/// Pages that lie nowhere by the end of the log, as they were: others may have been made of them before they
+/// were freed. So many as were freed, after their images were logged, in extents that were released: as a
+/// rule none. In ascending order.
+#[derive(Default)]
+struct Released(Vec<(PageId, PageBuf)>);
+
+impl<T: Translation> std::fmt::Debug for Redo<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Redo").field("pool", self.pool).finish_non_exhaustive()
+    }
 }
 
 impl<T: Translation> Redo<'_, T> {
@@ -101,9 +114,26 @@ impl<T: Translation> Redo<'_, T> {
         Ok(self.space.as_deref())
     }
 
+    /// What an [`Operation::RightHalf`] of a group that ends at `lsn` makes its page: of the left one, to which
+    /// nothing of that group has been redone. `None` if that is not to be had as it was before.
+    ///
+    /// # Errors
+    /// [`PoolError::Exhausted`] if the pool has no frame, and those of reading the maps.
+    pub fn right_half(
+        &mut self,
+        left: PageId,
+        lsn: Lsn,
+        half: &Operation<'_>,
+    ) -> Result<Option<PageBuf>, PoolError> {
+        let mut made = None;
+        self.reach(left, lsn, std::slice::from_ref(half), Some(&mut made)).map(|_| made)
+    }
+
     /// Does `operations`, all those of a group that ends at `lsn` for `page`, if they are missing
-    /// there. Full-page images, patches and changes of maps are the pool's; all else is done by the
-    /// page's kind ([`KindOps::redo`](crate::KindOps)).
+    /// there; a full-page image in any case, if the page's kind has records of its own, so that it is what
+    /// it was then, and can be asked for its right half ([`Redo::right_half`]). Full-page images, patches and
+    /// changes of maps are the pool's; all else is done by the page's kind
+    /// ([`KindOps::redo`](crate::KindOps)).
     /// Several threads may do so for different pages.
     ///
     /// # Errors
@@ -116,13 +146,71 @@ impl<T: Translation> Redo<'_, T> {
         lsn: Lsn,
         operations: &[Operation<'_>],
     ) -> Result<Redone, PoolError> {
+        self.reach(page, lsn, operations, None)
+    }
+
+    /// Both: the half is wanted, or what was done to the page.
+    fn reach(
+        &mut self,
+        page: PageId,
+        lsn: Lsn,
+        operations: &[Operation<'_>],
+        mut half: Option<&mut Option<PageBuf>>,
+    ) -> Result<Redone, PoolError> {
         let shared = self.pool.shared();
         let Some(space) = self.enter(page.space())? else { return Ok(Redone::Absent) };
-        let redo = || shared.redo(space, page, lsn, operations);
-        match shared.when_admitted(OPERATION_FRAMES, redo) {
-            Err(PoolError::Unmapped { .. }) => Ok(Redone::Absent),
+        let mut redo = || shared.redo(space, page, lsn, operations, &mut half);
+        match shared.when_admitted(OPERATION_FRAMES, &mut redo) {
+            Err(PoolError::Unmapped { .. }) => {
+                self.released.redo(&shared.core, page, lsn, operations, half);
+                Ok(Redone::Absent)
+            }
             Err(error) if error.is_about_content() => Ok(Redone::Suspect(error)),
             result => result,
+        }
+    }
+}
+
+impl Released {
+    fn find(&self, page: PageId) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&page, |(page, _)| *page)
+    }
+
+    /// From its image on, of a page whose kind can redo what comes then.
+    fn redo(
+        &mut self,
+        core: &Core,
+        page: PageId,
+        lsn: Lsn,
+        operations: &[Operation<'_>],
+        half: Option<&mut Option<PageBuf>>,
+    ) {
+        let found = self.find(page);
+        if let Some(half) = half {
+            let left = found.ok().map(|at| self.0[at].1.page());
+            *half = left.and_then(|left| half_of(&core.kinds, left, lsn, operations));
+            return;
+        }
+        let done = if let [Operation::FullPageImage { low, high, .. }] = *operations {
+            let mut image = PageBuf::new(core.page_size());
+            write_image(&mut image.page_mut(), page, lsn, (low, high));
+            let kind = PageKind(image.page().u8(header_at::KIND));
+            let is_kept = core.kinds.redoes(kind) && core.kinds.check_made(image.page()).is_ok();
+            is_kept.then_some(image)
+        } else if let Ok(at) = found {
+            let mut copy = std::mem::replace(&mut self.0[at].1, PageBuf::new(core.page_size()));
+            let kinds = &core.kinds;
+            let fits = operations.iter().all(|op| change(kinds, copy.page_mut(), op).is_ok());
+            copy.page_mut().set_u64(header_at::LSN, lsn.0);
+            fits.then_some(copy)
+        } else {
+            return;
+        };
+        match (found, done) {
+            (Ok(at), Some(page)) => self.0[at].1 = page,
+            (Err(at), Some(copy)) => self.0.insert(at, (page, copy)),
+            (Ok(at), None) => drop(self.0.remove(at)),
+            (Err(_), None) => {}
         }
     }
 }
@@ -130,7 +218,7 @@ impl<T: Translation> Redo<'_, T> {
 impl<T: Translation> Pool<T> {
     /// What a thread needs to redo what a log tells. Nobody else changes the pool meanwhile.
     pub fn redoing(&self) -> Redo<'_, T> {
-        Redo { pool: self, space: None }
+        Redo { pool: self, space: None, released: Released::default() }
     }
 
     /// Whether `page` is in use, as the maps say: what a suspect page must be asked in the end. Of
@@ -234,6 +322,7 @@ impl<T: Translation> Shared<T> {
         page: PageId,
         lsn: Lsn,
         operations: &[Operation<'_>],
+        half: &mut Option<&mut Option<PageBuf>>,
     ) -> Result<Redone, PoolError> {
         // A group that brings the whole page brings nothing else of it.
         if let [Operation::FullPageImage { size, low, high }] = *operations {
@@ -250,6 +339,10 @@ impl<T: Translation> Shared<T> {
         let (misfit, done) = view.run(AccessHint::Normal, |attempt| {
             let guard = view.follow(attempt, LinkRef::Id(page), None)?;
             let mut held = attempt.upgrade(guard)?;
+            if let Some(half) = half {
+                **half = half_of(&self.core.kinds, held.page(), lsn, operations);
+                return Ok((None, Redone::Known));
+            }
             held.meta().set_unsure(true);
             if held.page().u64(header_at::LSN) >= lsn.0 {
                 // It is written again all the same: what the device shows may not be durable, if a
@@ -276,33 +369,25 @@ impl<T: Translation> Shared<T> {
         lsn: Lsn,
         (low, high): (&[u8], &[u8]),
     ) -> Result<Redone, PoolError> {
+        // What there is of it is older, or follows from this full-page image and what comes after: it goes
+        // back, for who makes halves of it, unless nobody here can do what comes after.
+        let kind = low.get(header_at::KIND).map(|kind| PageKind(*kind));
+        let goes_back = kind.is_some_and(|kind| self.core.kinds.redoes(kind));
         let mut held = match self.latch_resident(space, page.page()) {
-            Some(held) if held.page().u64(header_at::LSN) >= lsn.0 => return Ok(Redone::Known),
+            Some(held) if !goes_back && held.page().u64(header_at::LSN) >= lsn.0 => {
+                return Ok(Redone::Known);
+            }
             Some(held) => held,
-            // What the device has of it is older, or follows from this full-page image and what
-            // comes after.
             None => {
                 let made = self.make(space, page.page())?;
                 made.latch().map_err(|_| PoolError::Dropped { space: space.id })?
             }
         };
         held.meta().set_unsure(true);
-        let size = held.page().size();
-        let mut bytes = held.page_mut();
-        bytes.write(0, low);
-        bytes.zero(low.len(), size - low.len() - high.len());
-        bytes.write(size - high.len(), high);
-        bytes.set_u64(header_at::PAGE_ID, page.to_bits());
-        bytes.set_u64(header_at::LSN, lsn.0);
+        write_image(&mut held.page_mut(), page, lsn, (low, high));
         held.set_unlogged();
         // F8: from here on others rely on its shape.
-        let header = PageHeader {
-            kind: PageKind(held.page().u8(header_at::KIND)),
-            layout: held.page().u8(header_at::LAYOUT),
-            page_id: page,
-            lsn,
-        };
-        match self.core.kinds.check(&header, held.page()) {
+        match self.core.kinds.check_made(held.page()) {
             Ok(()) => Ok(Redone::Applied),
             Err(source) => {
                 let physical = held.meta().physical();
@@ -311,6 +396,30 @@ impl<T: Translation> Shared<T> {
             }
         }
     }
+}
+
+/// What a page that is to be split by a group that ends at `lsn` gives away.
+fn half_of(
+    kinds: &PageKinds,
+    left: PageRef<'_>,
+    lsn: Lsn,
+    half: &[Operation<'_>],
+) -> Option<PageBuf> {
+    let mut made = PageBuf::new(left.page_size());
+    made.copy_from(left);
+    let is_older = made.page().u64(header_at::LSN) < lsn.0;
+    let fits = is_older && half.iter().all(|half| kinds.redo(half, made.page_mut()).is_ok());
+    fits.then_some(made)
+}
+
+/// The page becomes its full-page image of a group that ends at `lsn`.
+fn write_image(to: &mut PageMut<'_>, page: PageId, lsn: Lsn, (low, high): (&[u8], &[u8])) {
+    let size = to.size();
+    to.write(0, low);
+    to.zero(low.len(), size - low.len() - high.len());
+    to.write(size - high.len(), high);
+    to.set_u64(header_at::PAGE_ID, page.to_bits());
+    to.set_u64(header_at::LSN, lsn.0);
 }
 
 /// A record of the pool's own, or of the structure that the page belongs to.
@@ -330,6 +439,7 @@ fn change(
         Operation::Mark { used, runs } => {
             runs.iter().for_each(|(first, count)| mark(&mut page, *first, *count, *used));
         }
+        Operation::RightHalf { .. } => return Err("the page of which it was a part is gone"),
         _ => return kinds.redo(operation, page),
     }
     Ok(())

@@ -22,7 +22,7 @@ use polder_format::{Lsn, PageId, PageNo, SpaceId};
 use crate::core::Core;
 use crate::error::PoolError;
 use crate::file_map::Runs;
-use crate::journal::Journal;
+use crate::journal::{Journal, full_page_image_bytes, group_bytes};
 use crate::latch::{Exclusive, Restart};
 use crate::operation::Attempt;
 use crate::page::{LinkRef, PageMut};
@@ -144,8 +144,16 @@ pub struct Change<'p> {
     journal: Option<&'p dyn Journal>,
     reserved: u64,
     group: ManuallyDrop<Box<Group>>,
+    half: Option<Half>,
     maps: Vec<MapChange<'p>>,
     _holding: Holding,
+}
+
+/// A page that was logged as the right half of another one.
+struct Half {
+    page: PageId,
+    /// As of its full-page image.
+    hole: Range<usize>,
 }
 
 /// An allocation map, latched, and the runs of bits that will be set and cleared in it.
@@ -203,7 +211,8 @@ impl<'p> Change<'p> {
             let what = "the records of a change";
             return Err(PoolError::Memory { what, bytes: most as u64, source });
         }
-        Ok(Change { core, journal, reserved, group, maps: Vec::new(), _holding: Holding::new() })
+        let (half, maps) = (None, Vec::new());
+        Ok(Change { core, journal, reserved, group, half, maps, _holding: Holding::new() })
     }
 
     /// Whether records are kept: whether the pool has a journal.
@@ -216,6 +225,7 @@ impl<'p> Change<'p> {
     /// an operation begins by this; the reservation stays.
     pub fn clear(&mut self) {
         self.group.clear();
+        self.half = None;
         self.maps.clear();
     }
 
@@ -250,6 +260,37 @@ impl<'p> Change<'p> {
         page.set_imaged();
     }
 
+    /// Adds all of `right`, which is a new page and was given what `left` had behind this place, so many
+    /// slots and the separator: as its right half, if the log has enough of `left` to make it of that
+    /// again (`HALF-1`), or else as [`Change::push_full_page_image`], whose room is to be reserved for
+    /// it.
+    ///
+    /// * `HALF-1` A page is logged as a right half only if no checkpoint sweeps and, looked at behind that,
+    ///   its left one is imaged. So whatever lies in place of the left one, a recovery has its image, and
+    ///   makes of that what the left one was when it was split. (A sweep writes what is imaged, and `imaged`
+    ///   ends with that: one that was done before the first look has done so before the second.)
+    /// * `HALF-2` A checkpoint that begins between these looks and A3 would have a recovery begin behind the
+    ///   image, with a left page in place that was split already. It cannot be done while the left page is
+    ///   latched. So it is looked for once more behind A3, and the full-page image of the right page logged
+    ///   then, in a group of its own, before the latches are released: nobody can see the one without the
+    ///   other.
+    pub fn push_right_half(
+        &mut self,
+        left: &Exclusive<'_>,
+        right: &mut Exclusive<'_>,
+        (left_count, separator): (u32, &[u8]),
+        hole: Range<usize>,
+    ) {
+        let Some(journal) = self.journal else { return };
+        if journal.is_sweeping() || !left.meta().is_imaged() {
+            return self.push_full_page_image(right, hole);
+        }
+        let left = left.id().to_bits();
+        self.group.push(right.id(), &Operation::RightHalf { left, left_count, separator });
+        self.half = Some(Half { page: right.id(), hole });
+        right.set_imaged();
+    }
+
     /// A5 and A6: logs what was pushed, changes the maps, and stamps all pages that the records
     /// name. `pages` must be those, and none of them may have been unlatched. The records may have
     /// been pushed before the pages are changed, or after.
@@ -272,7 +313,11 @@ impl<'p> Change<'p> {
         let mut lsn = Lsn(0);
         if let Some(journal) = self.journal {
             // A3 to A5, under all latches: the order of latches is that of the log
-            lsn = journal.append(&mut self.group, std::mem::take(&mut self.reserved));
+            let reserved = std::mem::take(&mut self.reserved);
+            lsn = match self.half.take() {
+                None => journal.append(&mut self.group, reserved),
+                Some(half) => self.append_half(journal, half, reserved, pages),
+            };
             // A6
             pages.iter_mut().for_each(|page| page.stamp(lsn));
             self.maps.iter_mut().for_each(|map| map.page.stamp(lsn));
@@ -280,6 +325,30 @@ impl<'p> Change<'p> {
         self.maps.drain(..).for_each(MapChange::apply);
         self.group.clear();
         lsn
+    }
+
+    /// `HALF-2`: the group, and the image of the right half if it must be there.
+    fn append_half(
+        &mut self,
+        journal: &dyn Journal,
+        half: Half,
+        reserved: u64,
+        pages: &mut [&mut Exclusive<'_>],
+    ) -> Lsn {
+        let for_image =
+            (full_page_image_bytes(1, self.core.page_size()) + group_bytes(1, 0)) as u64;
+        let lsn = journal.append_keeping(&mut self.group, reserved, for_image);
+        let right = pages.iter_mut().find(|page| page.id() == half.page);
+        debug_assert!(right.is_some(), "{} was logged, and is not committed", half.page);
+        let Some(right) = right.filter(|_| journal.is_sweeping()) else {
+            journal.release(for_image);
+            return lsn;
+        };
+        self.group.clear();
+        self.push_full_page_image(right, half.hole);
+        // An image of a leaf that is alone in its group is one of a bulk load, which is not linked yet.
+        self.push(half.page, &Operation::Loaded { entries: 0 });
+        journal.append(&mut self.group, for_image)
     }
 
     /// As [`Change::mark`].

@@ -55,6 +55,10 @@ impl Journal for Watch {
 
     fn release(&self, _: u64) {}
 
+    fn append_keeping(&self, group: &mut Group, reserved: u64, kept: u64) -> Lsn {
+        self.append(group, reserved - kept)
+    }
+
     fn append(&self, group: &mut Group, _: u64) -> Lsn {
         if let Some((pool, space)) = &*self.watched.lock().unwrap() {
             let clears = group.records().map(Result::unwrap).any(|record| {

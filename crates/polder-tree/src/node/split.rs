@@ -185,23 +185,26 @@ impl NodeMut<'_> {
     pub fn split_into(&mut self, right: &mut NodeMut<'_>, right_page: u64, split: &Split) {
         let whole = copy_of(self.node().page());
         let old = NodeRef::new(whole.page());
-        let (level, count, cut) = (old.level(), old.count(), split.left_count.min(old.count()));
-        let upper = old.upper_fence();
-        let separator = Some(split.separator.as_slice());
+        right.keep_right(old, split);
+        self.keep_left(old, right_page, split);
+    }
 
-        let (right_from, right_child) = if old.is_leaf() {
+    /// Becomes what `old` has at and above the separator: the right half of a split.
+    pub fn keep_right(&mut self, old: NodeRef<'_>, split: &Split) {
+        let (count, cut) = (old.count(), split.left_count.min(old.count()));
+        let (upper, separator) = (old.upper_fence(), Some(split.separator.as_slice()));
+        let (from, first_child) = if old.is_leaf() {
             (cut, 0)
         } else {
             ((cut + 1).min(count), old.link((cut + 1).min(count)))
         };
-        right.init(level, separator, upper.as_deref(), old.right_link(), right_child);
-        right.push_from(old, right_from..count);
-        right.finish();
-        self.keep_left(old, right_page, split);
+        self.init(old.level(), separator, upper.as_deref(), old.right_link(), first_child);
+        self.push_from(old, from..count);
+        self.finish();
     }
 
     /// Keeps of `old`, a copy of this node, what lies below the separator: the left half of a
-    /// split, whose right half is made elsewhere or has been.
+    /// split.
     pub fn keep_left(&mut self, old: NodeRef<'_>, right_page: u64, split: &Split) {
         let (cut, lower) = (split.left_count.min(old.count()), old.lower_fence());
         let separator = Some(split.separator.as_slice());

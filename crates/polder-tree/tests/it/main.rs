@@ -17,3 +17,4 @@ mod redo;
 mod snapshots;
 mod swizzle;
 mod threads;
+mod tree_redo;

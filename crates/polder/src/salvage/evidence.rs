@@ -16,7 +16,8 @@ use crate::page_file::PageFile;
 pub(super) struct Evidence {
     /// From here on nothing of the log is missing, as far as is known.
     whole_from: Lsn,
-    /// Where the group begins that has the last full-page image of each page.
+    /// Where the group begins that has the last full-page image of each page, or of the page of which it
+    /// is the right half.
     images: HashMap<PageId, Lsn>,
     /// Where the last group ends that changed each page before the place where a recovery begins:
     /// what lies in place shows it.
@@ -96,8 +97,17 @@ impl Evidence {
             if !in_place {
                 changes.note(size, end, record.page, &record.operation);
             }
-            if matches!(record.operation, Operation::FullPageImage { .. }) {
-                self.images.insert(record.page, header.lsn);
+            let image = match record.operation {
+                Operation::FullPageImage { .. } => Some(header.lsn),
+                // It can be made again from there on, where the image of the left one is.
+                Operation::RightHalf { left, .. } => {
+                    self.images.get(&PageId::from_link(left)).copied()
+                }
+                _ => self.images.get(&record.page).copied(),
+            };
+            match image {
+                Some(image) => _ = self.images.insert(record.page, image),
+                None => _ = self.images.remove(&record.page),
             }
             // A bulk load counts its entries at a page that it need not have changed.
             if in_place && !matches!(record.operation, Operation::Loaded { .. }) {

@@ -38,6 +38,7 @@ fn samples() -> Vec<Operation<'static>> {
         Operation::InsertChild { link: 5, separator: b"m" },
         Operation::RemoveChild { index: 4 },
         Operation::Split { left_count: 12, right: 99, separator: b"sep" },
+        Operation::RightHalf { left: 99, left_count: 12, separator: b"sep" },
         Operation::Loaded { entries: 1000 },
         Operation::Checkpoint(counts),
         Operation::Freed,
