@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use polder::{OpenError, Store, StoreError, WriteBatch};
+use polder_testkit::effort::scale;
 use polder_testkit::{Errno, FaultPlan, Operation, SimDisk, When};
 
 use crate::support::*;
@@ -166,4 +167,30 @@ fn each_io_of_the_data_device() {
 #[test]
 fn each_io_of_the_log_device() {
     fail_each(|disks| &disks.log, "log");
+}
+
+/// Devices fail for good while a store is made, and then the machine dies: what is left of it is in nobody's
+/// way.
+#[test]
+fn a_store_that_could_not_be_made() {
+    for operation in [Operation::Write, Operation::Sync] {
+        for devices in [[true, false], [false, true], [true, true]] {
+            let mut failed = 0;
+            for from in 0..12 {
+                for seed in 0..24 * scale() {
+                    let disks = disk();
+                    for (disk, fails) in [&disks.data, &disks.log].into_iter().zip(devices) {
+                        let plan = FaultPlan::new(seed);
+                        let failing = plan.clone().fail(operation, When::From(from), Errno::IO);
+                        disk.set_plan(if fails { failing } else { plan });
+                    }
+                    failed += u64::from(open(&disks).is_err());
+                    let what = format!("{operation:?} from {from} on, {devices:?}, seed {seed}");
+                    let again = open(&disks.crash(seed));
+                    again.unwrap_or_else(|error| panic!("{what}: {}", full_text(&error)));
+                }
+            }
+            assert!(failed > 0, "{operation:?}, {devices:?}");
+        }
+    }
 }
