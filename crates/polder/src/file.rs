@@ -112,13 +112,8 @@ pub(crate) fn write_superblocks(
 
 /// Leaves nothing of a store that could not be made. The log goes last, when the data file is
 /// empty for good: beside one that is not it is needed. Devices that fail to sync keep what there
-/// is, which is what a crash would leave: a whole store, or the beginning of one. So does a store of which
-/// the log tells already that it was made: that is whole, and a crash between the two files would leave a
-/// log that misses it.
+/// is, which is what a crash would leave: a whole store, or the beginning of one.
 pub(crate) fn unmake(data: &dyn Device, log: &dyn Device) {
-    if matches!(polder_log::tells_of_store(log), Ok(LogTells::Made) | Err(_)) {
-        return;
-    }
     let emptied = log.sync().and_then(|()| data.truncate(0)).and_then(|()| data.sync());
     // What made it fail is the error to report.
     let _ = emptied.and_then(|()| log.truncate(0));

@@ -111,13 +111,13 @@ impl<'p, T: Translation> Redoing<'p, T> {
             !matches!(record.operation, Operation::Loaded { .. } | Operation::Freed)
         };
         let several: Vec<Operation<'_>>;
-        let operations = match records {
-            [_] if let Some(half) = &half => {
-                let (size, low) = (half.bytes().len() as u32, half.bytes());
-                several = vec![Operation::FullPageImage { size, low, high: &[] }];
-                &several
-            }
-            [record] if concerns_page(&record) => std::slice::from_ref(&record.operation),
+        let image = half.as_ref().map(|half| {
+            let (size, low) = (half.bytes().len() as u32, half.bytes());
+            Operation::FullPageImage { size, low, high: &[] }
+        });
+        let operations = match (&image, records) {
+            (Some(image), [_]) => std::slice::from_ref(image),
+            (_, [record]) if concerns_page(&record) => std::slice::from_ref(&record.operation),
             _ => {
                 let about_page = records.iter().filter(concerns_page);
                 several = about_page.map(|record| record.operation.clone()).collect();

@@ -22,9 +22,9 @@ pub enum LogTells {
     Nothing,
     /// Something is there, and it is no log that can be read.
     Unknown,
-    /// A process began to make a store.
+    /// A process began to make a store; or made one, of which nothing was written since.
     Begun,
-    /// There was a store: it was made to its end.
+    /// There was a store: it was made to its end, and written or opened again.
     Made,
 }
 
@@ -74,12 +74,23 @@ pub fn tells_of_store(device: &dyn Device) -> io::Result<LogTells> {
             };
             if let Ok(group) = group
                 && Records::of_group(&stream[at..at + group.len as usize]).any(is_mark)
+                && has_group_behind(stream, at + group.len as usize, seed)
             {
                 return Ok(LogTells::Made);
             }
         }
     }
     Ok(LogTells::Begun)
+}
+
+/// Whether the first share has a group at this place or at a block behind it: each sync ends at a block.
+fn has_group_behind(stream: &[u8], behind: usize, seed: LogSeed) -> bool {
+    let blocks = (behind.next_multiple_of(LOG_BLOCK_BYTES)..stream.len()).step_by(LOG_BLOCK_BYTES);
+    let mut places = std::iter::once(behind).chain(blocks);
+    places.any(|at| {
+        let lsn = Lsn(FIRST_LSN.0 + at as u64);
+        stream.get(at..).is_some_and(|bytes| GroupHeader::verify(bytes, seed, lsn).is_ok())
+    })
 }
 
 /// Whether a segment without a header holds a group of another share than the first, which alone is
