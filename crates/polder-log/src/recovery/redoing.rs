@@ -111,12 +111,12 @@ impl<'p, T: Translation> Redoing<'p, T> {
             !matches!(record.operation, Operation::Loaded { .. } | Operation::Freed)
         };
         let several: Vec<Operation<'_>>;
-        let image = half.as_ref().map(|half| {
-            let (size, low) = (half.bytes().len() as u32, half.bytes());
-            Operation::FullPageImage { size, low, high: &[] }
-        });
-        let operations = match (&image, records) {
-            (Some(image), [_]) => std::slice::from_ref(image),
+        let operations = match (&half, records) {
+            (Some(half), [_]) => {
+                let (size, low) = (half.bytes().len() as u32, half.bytes());
+                several = vec![Operation::FullPageImage { size, low, high: &[] }];
+                &several
+            }
             (_, [record]) if concerns_page(&record) => std::slice::from_ref(&record.operation),
             _ => {
                 let about_page = records.iter().filter(concerns_page);

@@ -84,13 +84,14 @@ pub fn tells_of_store(device: &dyn Device) -> io::Result<LogTells> {
 }
 
 /// Whether the first share has a group at this place or at a block behind it: each sync ends at a block.
-fn has_group_behind(stream: &[u8], behind: usize, seed: LogSeed) -> bool {
-    let blocks = (behind.next_multiple_of(LOG_BLOCK_BYTES)..stream.len()).step_by(LOG_BLOCK_BYTES);
-    let mut places = std::iter::once(behind).chain(blocks);
-    places.any(|at| {
-        let lsn = Lsn(FIRST_LSN.0 + at as u64);
-        stream.get(at..).is_some_and(|bytes| GroupHeader::verify(bytes, seed, lsn).is_ok())
-    })
+fn has_group_behind(stream: &[u8], mut at: usize, seed: LogSeed) -> bool {
+    while at < stream.len() {
+        if GroupHeader::verify(&stream[at..], seed, Lsn(FIRST_LSN.0 + at as u64)).is_ok() {
+            return true;
+        }
+        at = (at + 1).next_multiple_of(LOG_BLOCK_BYTES);
+    }
+    false
 }
 
 /// Whether a segment without a header holds a group of another share than the first, which alone is
