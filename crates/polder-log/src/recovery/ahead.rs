@@ -1,6 +1,6 @@
 //! R7: the pages of the records that come next are read together, so that a thread that redoes them has
-//! many reads under way. Pages whose first record there is an image of them, or makes them of another one, are not read at all. What
-//! cannot be read is met when its record is redone (R8).
+//! many reads under way. Pages whose first record there is an image of them, or makes them of another
+//! one, are not read at all. What cannot be read is met when its record is redone (R8).
 
 use std::collections::HashSet;
 

@@ -83,3 +83,42 @@ impl Drop for Working<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use polder_format::{PageNo, PageSize, SpaceId};
+
+    use super::*;
+
+    fn page(number: u64) -> PageId {
+        PageId::new(SpaceId::CATALOGUE, PageNo::new(number).unwrap())
+    }
+
+    #[test]
+    fn who_waits_gets_the_half_of_its_group() {
+        let halves = Halves::default();
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| halves.take(page(2), Lsn(8)));
+            let working = halves.begin();
+            halves.hand(page(2), Lsn(16), None);
+            halves.hand(page(3), Lsn(8), None);
+            halves.hand(page(2), Lsn(8), Some(PageBuf::new(PageSize::MIN)));
+            working.finish();
+            assert!(waits.join().unwrap().is_some());
+        });
+        assert!(halves.take(page(2), Lsn(16)).is_none());
+    }
+
+    /// Else a recovery in which one thread fails would never end.
+    #[test]
+    fn nobody_waits_for_a_thread_that_has_ended_before_its_time() {
+        let halves = Halves::default();
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| halves.take(page(2), Lsn(8)));
+            drop(halves.begin());
+            assert!(waits.join().unwrap().is_none());
+        });
+    }
+}

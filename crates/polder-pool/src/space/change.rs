@@ -262,8 +262,8 @@ impl<'p> Change<'p> {
 
     /// Adds all of `right`, which is a new page and was given what `left` had behind this place, so many
     /// slots and the separator: as its right half, if the log has enough of `left` to make it of that
-    /// again (`HALF-1`), or else as [`Change::push_full_page_image`], whose room is to be reserved for
-    /// it.
+    /// again (`HALF-1`), or else as [`Change::push_full_page_image`]. Beside all else of the change room
+    /// for two full-page images is to be reserved: an image may be logged behind the half (`HALF-2`).
     ///
     /// * `HALF-1` A page is logged as a right half only if no checkpoint sweeps and, looked at behind that,
     ///   its left one is imaged. So whatever lies in place of the left one, a recovery has its image, and

@@ -97,17 +97,17 @@ impl Evidence {
             if !in_place {
                 changes.note(size, end, record.page, &record.operation);
             }
-            let image = match record.operation {
-                Operation::FullPageImage { .. } => Some(header.lsn),
+            let images = &mut self.images;
+            match record.operation {
+                Operation::FullPageImage { .. } => _ = images.insert(record.page, header.lsn),
                 // It can be made again from there on, where the image of the left one is.
                 Operation::RightHalf { left, .. } => {
-                    self.images.get(&PageId::from_link(left)).copied()
+                    match images.get(&PageId::from_link(left)).copied() {
+                        Some(image) => _ = images.insert(record.page, image),
+                        None => _ = images.remove(&record.page),
+                    }
                 }
-                _ => self.images.get(&record.page).copied(),
-            };
-            match image {
-                Some(image) => _ = self.images.insert(record.page, image),
-                None => _ = self.images.remove(&record.page),
+                _ => {}
             }
             // A bulk load counts its entries at a page that it need not have changed.
             if in_place && !matches!(record.operation, Operation::Loaded { .. }) {
