@@ -9,7 +9,7 @@ pub const SUPERBLOCK_BYTES: usize = 4096;
 pub const SUPERBLOCK_AREA_BYTES: u64 = 65536;
 
 const MAGIC: &[u8; 8] = b"POLDER\r\n";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const CLEAN: u32 = 1;
 
 /// Incompatible features that this version knows: none yet.

@@ -68,10 +68,9 @@ impl Log {
         if !self.buffer.has_room(end) && !self.await_ring(end) {
             return Lsn(end);
         }
-        let lag = start.saturating_sub(self.commit.durable_at_least());
-        let lag = u32::try_from(lag).unwrap_or(u32::MAX);
+        let durable = Lsn(self.commit.durable_at_least());
         let change = change_of(group);
-        let bytes = group.seal(self.identity.seed, Lsn(start), lag, self.identity.incarnation);
+        let bytes = group.seal(self.identity.seed, Lsn(start), durable, self.identity.incarnation);
         self.buffer.ring.put(start, bytes, change);
         if self.buffer.wakes(start, end) {
             // A thread that finds the ring full writes it out by itself if need be.
@@ -85,10 +84,9 @@ impl Log {
     #[cold]
     fn put_parts(&self, group: &mut Group, start: u64) -> Lsn {
         let lsn = Lsn(start + group.len() as u64);
-        let lag = start.saturating_sub(self.commit.durable_at_least());
-        let lag = u32::try_from(lag).unwrap_or(u32::MAX);
+        let durable = Lsn(self.commit.durable_at_least());
         let counts = group.counting().is_some();
-        let bytes = group.seal(self.identity.seed, Lsn(start), lag, self.identity.incarnation);
+        let bytes = group.seal(self.identity.seed, Lsn(start), durable, self.identity.incarnation);
         for part in self.buffer.ring.parts_of(bytes) {
             let (from, to) = (start + part.start as u64, start + part.end as u64);
             debug_assert!(

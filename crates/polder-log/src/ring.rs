@@ -25,15 +25,15 @@ use std::ops::Range;
 use std::ptr::NonNull;
 
 use polder_format::SpaceId;
+use polder_format::log::{GROUP_BYTES_MIN, LOG_BLOCK_BYTES};
 #[cfg(not(loom))]
-use polder_format::log::Record;
-use polder_format::log::{GROUP_HEADER_BYTES, LOG_BLOCK_BYTES};
+use polder_format::log::{GROUP_HEADER_BYTES, Record, RecordHead};
 
 use crate::sync::{AtomicU64, NoMemory, Ordering, Watched, Zeroed};
 
 /// No two groups begin in one stretch of so many bytes.
 const MARK_BYTES: u64 = 32;
-const _: () = assert!(GROUP_HEADER_BYTES as u64 + 16 > MARK_BYTES);
+const _: () = assert!(GROUP_BYTES_MIN as u64 > MARK_BYTES);
 
 /// What a mark says of its group: its length, and how it changes the number of entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +51,11 @@ pub(crate) enum Change {
     Continued,
 }
 
+/// Bytes of [`Ring::head`].
+#[cfg(not(loom))]
+const HEAD_BYTES: usize = 32;
+#[cfg(not(loom))]
+const _: () = assert!(HEAD_BYTES >= RecordHead::WIDE_BYTES + size_of::<u64>());
 /// So many bytes of where a group will go are prefetched: what a processor has open at a time.
 const PREFETCHED_BYTES: u64 = 512;
 /// A part of a group takes about this part of the ring. (A record is shorter than that, too: it is
@@ -161,8 +166,8 @@ impl Ring {
     #[inline]
     fn memory(&self, at: u64) -> (*mut u8, usize) {
         let offset = (at & self.mask) as usize;
-        let word = self.words.as_ptr().wrapping_add(offset / 8);
-        (UnsafeCell::raw_get(word).cast(), self.len() as usize - offset)
+        let words = UnsafeCell::raw_get(self.words.as_ptr()).cast::<u8>();
+        (words.wrapping_add(offset), self.len() as usize - offset)
     }
 
     #[inline]
@@ -171,9 +176,26 @@ impl Ring {
     }
 
     /// A word of a group at a position that the caller has walked to.
+    #[cfg(any(test, loom))]
     pub(crate) fn word(&self, at: u64) -> u64 {
         // SAFETY: within the ring, and ours to read (RING-2).
         u64::from_le(unsafe { self.memory(at).0.cast::<u64>().read() })
+    }
+
+    /// The first bytes of `len` at a position that the caller has walked to, with zeros behind them if
+    /// these are fewer.
+    #[cfg(not(loom))]
+    pub(crate) fn head(&self, at: u64, len: u64) -> [u8; HEAD_BYTES] {
+        let (mut head, mut filled) = ([0; HEAD_BYTES], 0);
+        let len = len.min(HEAD_BYTES as u64) as usize;
+        while filled < len {
+            let (from, here) = self.memory(at + filled as u64);
+            let here = here.min(len - filled);
+            // SAFETY: `here` bytes lie there in one piece, and are ours to read (RING-2).
+            unsafe { head[filled..].as_mut_ptr().copy_from(from, here) };
+            filled += here;
+        }
+        head
     }
 
     /// Asks the processor for the memory from a position on, where a group of about so many bytes
@@ -189,7 +211,6 @@ impl Ring {
     /// A5: copies a group to its position, and marks it as complete.
     #[inline]
     pub(crate) fn put(&self, at: u64, group: &[u8], change: Change) {
-        debug_assert!(at.is_multiple_of(8) && group.len().is_multiple_of(8));
         debug_assert!(group.len() as u64 <= self.len() && group.len() as u64 > MARK_BYTES);
         debug_assert_eq!(self.mark(at).load(Ordering::Relaxed), 0, "RING-1: another group is here");
         self.copy(at, group);
@@ -366,7 +387,7 @@ mod tests {
                     &Operation::Insert { added: true, version, key, value },
                 );
             }
-            let bytes = group.seal(LogSeed::new(StoreId([1; 16])), Lsn(8), 0, 1);
+            let bytes = group.seal(LogSeed::new(StoreId([1; 16])), Lsn(8), Lsn(8), 1);
             let (mut next, mut found) = (0, 0);
             for part in ring.parts_of(bytes) {
                 assert_eq!(part.start, next);
@@ -375,11 +396,12 @@ mod tests {
                 );
                 next = part.end;
                 let mut at = part.start + if part.start == 0 { GROUP_HEADER_BYTES } else { 0 };
-                while at < part.end {
-                    at += Record::peek(&bytes[at..]).unwrap().1;
+                while let Some((_, len)) = Record::peek(&bytes[at..part.end]) {
+                    at += len;
                     found += 1;
                 }
-                assert_eq!(at, part.end);
+                let is_last = part.end == bytes.len();
+                assert!(at == part.end || is_last && part.end - at < 8);
             }
             assert_eq!((next, found), (bytes.len(), records));
         }

@@ -180,7 +180,7 @@ impl DoubleWriteBuffer {
             SlotPage { page: page.page, physical: page.physical, lines }
         };
         let pages = pages.iter().map(entry).collect();
-        Some((index, SlotHeader { sequence, retired, lines_checksum: 0, of_pages: false, pages }))
+        Some((index, SlotHeader { sequence, retired, lines_checksum: 0, pages }))
     }
 
     /// A ticket for a batch that may be written now.

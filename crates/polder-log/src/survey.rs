@@ -242,7 +242,7 @@ impl LogFile {
         let whole = SlotHeader::decode(&block, self.seed).is_ok_and(|header| {
             let lines = header.pages.iter().map(|page| page.lines.bytes(page_size)).sum();
             let lines = bytes.get(..lines);
-            lines.is_some_and(|lines| header.is_of(lines, page_size, self.seed))
+            lines.is_some_and(|lines| header.is_of(lines, self.seed))
         });
         Ok((images, whole))
     }

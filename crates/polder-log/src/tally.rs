@@ -7,7 +7,7 @@
 #![cfg(not(loom))]
 
 use polder_format::SpaceId;
-use polder_format::log::{GROUP_HEADER_BYTES, Operation, TableCount, flag, kind};
+use polder_format::log::{GROUP_HEADER_BYTES, Operation, RecordHead, TableCount, flag, kind};
 
 use crate::ring::{Change, Mark, Ring};
 
@@ -75,19 +75,20 @@ impl Tally {
     /// The records from `next` up to `end`.
     fn add_records(&mut self, ring: &Ring, mut next: u64, end: u64) {
         while next < end {
-            let header = ring.word(next);
-            let (content, number) = (header as u32, (header >> 32) as u8);
-            if (header >> 48) as u16 & flag::COUNTS != 0 {
-                let space = polder_format::PageId::from_link(ring.word(next + 8)).space();
-                let change = match number {
+            let bytes = ring.head(next, end - next);
+            let Some((head, content)) = RecordHead::read(&bytes) else { return };
+            if head.flags & flag::COUNTS != 0 {
+                let change = match head.number {
                     kind::INSERT => 1,
                     kind::REMOVE => -1,
-                    kind::LOADED => ring.word(next + 16) as i64,
+                    kind::LOADED => {
+                        content.first_chunk().map_or(0, |bytes| i64::from_le_bytes(*bytes))
+                    }
                     _ => 0,
                 };
-                self.add(space.get(), change);
+                self.add(head.page.space().get(), change);
             }
-            next += 16 + u64::from(content).next_multiple_of(8);
+            next += (bytes.len() - content.len() + head.len) as u64;
         }
     }
 

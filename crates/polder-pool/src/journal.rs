@@ -59,7 +59,7 @@ pub struct Outgoing<'a> {
 ///         assert!(group.len() as u64 <= reserved);
 ///         let mut log = self.0.lock().unwrap();
 ///         let begin = Lsn(log.len() as u64);
-///         log.extend_from_slice(group.seal(LogSeed::new(StoreId([1; 16])), begin, 0, 1));
+///         log.extend_from_slice(group.seal(LogSeed::new(StoreId([1; 16])), begin, begin, 1));
 ///         Lsn(log.len() as u64)
 ///     }
 ///     fn append_keeping(&self, group: &mut Group, reserved: u64, kept: u64) -> Lsn {

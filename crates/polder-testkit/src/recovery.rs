@@ -69,7 +69,7 @@ impl Journal for MemoryLog {
         assert!(group.len() as u64 <= reserved, "more was logged than was reserved");
         let mut groups = self.lock();
         let start = groups.last().map_or(FIRST_LSN, |(end, _)| *end);
-        let bytes = group.seal(LogSeed::new(STORE), start, 0, 1).to_vec();
+        let bytes = group.seal(LogSeed::new(STORE), start, start, 1).to_vec();
         let end = Lsn(start.0 + bytes.len() as u64);
         groups.push((end, bytes));
         end

@@ -6,17 +6,12 @@ use std::ops::Range;
 use crate::header::{u32_at, u64_at};
 use crate::{FormatError, Lsn, PageId, PageSize, PhysicalPageNo, StoreId};
 
-use super::group::LogSeed;
-
-/// What the log is written in, in bytes: a synced block is never written again.
-pub const LOG_BLOCK_BYTES: usize = 4096;
+use super::group::{LOG_BLOCK_BYTES, LogSeed};
 
 const FILE_MAGIC: &[u8; 8] = b"POLDRLOG";
 const SEGMENT_MAGIC: &[u8; 8] = b"POLDRSEG";
 const SLOT_MAGIC: &[u8; 8] = b"POLDRDBL";
-const VERSION: u32 = 2;
-/// Slots hold lines since then; those of the version before hold whole pages.
-const SLOT_VERSION: u32 = 3;
+const VERSION: u32 = 3;
 /// Bytes of a slot's pages at most, whatever the page size.
 const SLOT_BYTES_MAX: usize = 512 << 10;
 const SLOT_PAGES_MAX: usize = 64;
@@ -161,17 +156,15 @@ pub struct SlotHeader {
     /// Checksum over the lines of all pages: header and lines belong together
     /// ([`SlotHeader::is_of`]).
     pub lines_checksum: u32,
-    /// A slot of the version before, with whole pages; its checksum is over those of the pages.
-    pub of_pages: bool,
     /// The pages, in the order in which their lines follow.
     pub pages: Vec<SlotPage>,
 }
 
 /// A block with a mark and, at byte 8, the checksum of the rest.
-fn block(magic: &[u8; 8], version: u32) -> Vec<u8> {
+fn block(magic: &[u8; 8]) -> Vec<u8> {
     let mut block = vec![0; LOG_BLOCK_BYTES];
     block[0..8].copy_from_slice(magic);
-    block[12..16].copy_from_slice(&version.to_le_bytes());
+    block[12..16].copy_from_slice(&VERSION.to_le_bytes());
     block
 }
 
@@ -200,11 +193,10 @@ fn open<'a>(
         return Err(FormatError::Checksum { found, expected: stored });
     }
     let version = u32_at(block, 12);
-    let newest = if magic == SLOT_MAGIC { SLOT_VERSION } else { VERSION };
     match version {
         ..VERSION => Err(FormatError::Older { version }),
-        _ if version > newest => Err(FormatError::Newer { version, bits: 0 }),
-        _ => Ok(block),
+        VERSION => Ok(block),
+        _ => Err(FormatError::Newer { version, bits: 0 }),
     }
 }
 
@@ -215,7 +207,7 @@ fn put(block: &mut [u8], at: usize, word: u64) {
 impl LogHeader {
     /// The block as it lies on disk.
     pub fn encode(&self) -> Vec<u8> {
-        let mut block = block(FILE_MAGIC, VERSION);
+        let mut block = block(FILE_MAGIC);
         block[16..32].copy_from_slice(&self.store_id.0);
         put(&mut block, 32, self.segment_bytes);
         put(&mut block, 40, self.first_segment_bytes);
@@ -336,7 +328,7 @@ impl LogHeader {
 impl SegmentHeader {
     /// The block as it lies on disk.
     pub fn encode(&self, seed: LogSeed) -> Vec<u8> {
-        let mut block = block(SEGMENT_MAGIC, VERSION);
+        let mut block = block(SEGMENT_MAGIC);
         put(&mut block, 16, self.start.0);
         put(&mut block, 24, u64::from(self.incarnation));
         seal(seed, block)
@@ -356,19 +348,13 @@ impl SegmentHeader {
 
 impl SlotHeader {
     /// Whether these are the lines of its pages, one behind the other, as they were written.
-    pub fn is_of(&self, lines: &[u8], size: PageSize, seed: LogSeed) -> bool {
-        let found = if self.of_pages {
-            let sums = lines.chunks(size.bytes()).filter_map(|page| page.get(..4));
-            LogSeed::new(StoreId([0; 16])).checksum(&sums.flatten().copied().collect::<Vec<u8>>())
-        } else {
-            seed.checksum(lines)
-        };
-        found == self.lines_checksum
+    pub fn is_of(&self, lines: &[u8], seed: LogSeed) -> bool {
+        seed.checksum(lines) == self.lines_checksum
     }
 
     /// The block as it lies on disk.
     pub fn encode(&self, seed: LogSeed) -> Vec<u8> {
-        let mut block = block(SLOT_MAGIC, SLOT_VERSION);
+        let mut block = block(SLOT_MAGIC);
         put(&mut block, 16, self.sequence);
         put(&mut block, 24, self.retired);
         put(&mut block, 32, u64::from(self.lines_checksum));
@@ -386,24 +372,21 @@ impl SlotHeader {
     pub fn decode(bytes: &[u8], seed: LogSeed) -> Result<SlotHeader, FormatError> {
         let block = open("header of a double-write slot", SLOT_MAGIC, seed, bytes)?;
         let count = u64_at(block, 40) as usize;
-        let of_pages = u32_at(block, 12) < SLOT_VERSION;
-        let entry_bytes = if of_pages { 16 } else { SLOT_PAGE_BYTES };
-        if count > (LOG_BLOCK_BYTES - SLOT_PAGES_AT) / entry_bytes {
+        if count > (LOG_BLOCK_BYTES - SLOT_PAGES_AT) / SLOT_PAGE_BYTES {
             return Err(FormatError::Broken("a double-write slot claims too many pages"));
         }
         let page = |i: usize| {
-            let at = SLOT_PAGES_AT + entry_bytes * i;
+            let at = SLOT_PAGES_AT + SLOT_PAGE_BYTES * i;
             SlotPage {
                 page: PageId::from_link(u64_at(block, at)),
                 physical: PhysicalPageNo::new(u64_at(block, at + 8)),
-                lines: if of_pages { Lines::ALL } else { Lines(u64_at(block, at + 16)) },
+                lines: Lines(u64_at(block, at + 16)),
             }
         };
         Ok(SlotHeader {
             sequence: u64_at(block, 16),
             retired: u64_at(block, 24),
             lines_checksum: u32_at(block, 32),
-            of_pages,
             pages: (0..count).map(page).collect(),
         })
     }
@@ -424,7 +407,6 @@ mod tests {
             sequence: 9,
             retired: 4,
             lines_checksum: 12345,
-            of_pages: false,
             pages: vec![
                 SlotPage {
                     page: PageId::from_link(5),

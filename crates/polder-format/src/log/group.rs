@@ -3,20 +3,32 @@
 use crate::header::{u32_at, u64_at};
 use crate::{FormatError, Lsn, StoreId};
 
-use super::record::{Operation, RECORD_HEADER_BYTES, Record};
+use super::record::{Operation, Record};
 use crate::{PageId, SpaceId};
 
+/// What the log is written in, in bytes: a synced block is never written again.
+pub const LOG_BLOCK_BYTES: usize = 4096;
 /// Length of the header of a group in bytes.
-pub const GROUP_HEADER_BYTES: usize = 24;
+pub const GROUP_HEADER_BYTES: usize = 19;
+/// The least length of a group in bytes; each is a multiple of 8.
+pub const GROUP_BYTES_MIN: usize = 40;
+/// Groups lie at multiples of this, in bytes.
+const GROUP_ALIGNMENT: usize = 8;
 
 /// Where the fields of a group's header begin.
 mod at {
     pub(super) const LEN: usize = 0;
     pub(super) const CHECKSUM: usize = 4;
-    pub(super) const LSN: usize = 8;
-    pub(super) const LAG: usize = 16;
-    pub(super) const INCARNATION: usize = 20;
+    pub(super) const PLACE: usize = 8;
+    pub(super) const LAG: usize = 13;
+    pub(super) const INCARNATION: usize = 15;
 }
+
+/// How many bits of an LSN a group says: the others follow from where it is looked for, and its checksum
+/// covers them.
+const PLACE_BITS: u32 = 43;
+/// The lag of a group that knows of nothing that is durable: a greater one cannot be said.
+const LAG_UNKNOWN: u16 = u16::MAX;
 
 /// The seed of all checksums in the log of one store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,10 +50,11 @@ impl LogSeed {
         pieces.fold(self.0, crc32c::crc32c_append)
     }
 
-    /// Over all of a group but the checksum itself.
-    fn of_group(self, group: &[u8]) -> u32 {
-        // The length, by way of the seed, and all behind the checksum.
-        crc32c::crc32c_append(self.0 ^ u32_at(group, at::LEN), &group[at::LSN..])
+    /// Over all of a group at this position but the checksum itself.
+    fn of_group(self, group: &[u8], lsn: Lsn) -> u32 {
+        // By way of the seed the length, and what the group does not say of its position.
+        let seed = self.0 ^ u32_at(group, at::LEN) ^ (lsn.0 >> PLACE_BITS) as u32;
+        crc32c::crc32c_append(seed, &group[at::PLACE..])
     }
 }
 
@@ -83,9 +96,15 @@ impl Group {
         self.len == 0
     }
 
-    /// Length in bytes, header included.
+    /// Length in bytes, with the header and the zeros at its end.
     #[inline]
     pub fn len(&self) -> usize {
+        self.end().next_multiple_of(GROUP_ALIGNMENT).max(GROUP_BYTES_MIN)
+    }
+
+    /// Where the last record ends.
+    #[inline]
+    fn end(&self) -> usize {
         self.len.max(GROUP_HEADER_BYTES)
     }
 
@@ -103,23 +122,17 @@ impl Group {
         }
     }
 
-    /// The header of a record, and room for its content, with zeros behind that up to where the
-    /// next record begins.
+    /// The head of a record, and room for its content.
     #[inline]
     fn push_header(&mut self, page: PageId, operation: &Operation<'_>, len: usize) -> &mut [u8] {
-        let begin = self.len();
-        let end = begin + (RECORD_HEADER_BYTES + len).next_multiple_of(8);
+        let head = operation.head(page, len);
+        let begin = self.end();
+        let end = begin + head.bytes() + len;
         if self.bytes.len() < end {
             self.enlarge(end);
         }
         self.len = end;
-        let record = &mut self.bytes[begin..end];
-        // Its last word, before anything else: the content may fill it only in part.
-        let last = record.len() - 8;
-        record[last..].copy_from_slice(&[0; 8]);
-        let (header, content) = record.split_at_mut(RECORD_HEADER_BYTES);
-        header.copy_from_slice(&operation.header(page, len as u32));
-        &mut content[..len]
+        head.put(&mut self.bytes[begin..end])
     }
 
     #[cold]
@@ -160,8 +173,9 @@ impl Group {
         fill: impl FnOnce(&mut [u8], &mut [u8]),
     ) {
         let image = Operation::FullPageImage { size, low: &[], high: &[] };
-        self.image_bytes += (RECORD_HEADER_BYTES + 8 + low + high) as u64;
-        let content = self.push_header(page, &image, 8 + low + high);
+        let len = 8 + low + high;
+        self.image_bytes += (image.head(page, len).bytes() + len) as u64;
+        let content = self.push_header(page, &image, len);
         let (head, bytes) = content.split_at_mut(8);
         head[..4].copy_from_slice(&size.to_le_bytes());
         head[4..].copy_from_slice(&(low as u32).to_le_bytes());
@@ -169,26 +183,30 @@ impl Group {
         fill(low, high);
     }
 
-    /// Completes the group for its position in the log. `lag`: by how many bytes the durable end of
-    /// the log is behind `lsn`.
-    pub fn seal(&mut self, seed: LogSeed, lsn: Lsn, lag: u32, incarnation: u32) -> &[u8] {
-        let len = self.len();
+    /// Completes the group for its position in the log. `durable`: what of the log is durable.
+    pub fn seal(&mut self, seed: LogSeed, lsn: Lsn, durable: Lsn, incarnation: u32) -> &[u8] {
+        let (end, len) = (self.end(), self.len());
         if self.bytes.len() < len {
             self.enlarge(len);
         }
         let bytes = &mut self.bytes[..len];
+        clear_end(bytes, end);
         bytes[at::LEN..at::LEN + 4].copy_from_slice(&(len as u32).to_le_bytes());
-        bytes[at::LSN..at::LSN + 8].copy_from_slice(&lsn.0.to_le_bytes());
-        bytes[at::LAG..at::LAG + 4].copy_from_slice(&lag.to_le_bytes());
-        bytes[at::INCARNATION..at::INCARNATION + 4].copy_from_slice(&incarnation.to_le_bytes());
-        let sum = seed.of_group(bytes);
+        let place = (lsn.0 / GROUP_ALIGNMENT as u64).to_le_bytes();
+        bytes[at::PLACE..at::LAG].copy_from_slice(&place[..at::LAG - at::PLACE]);
+        let lag = block_of(lsn).saturating_sub(block_of(durable));
+        let lag = u16::try_from(lag).unwrap_or(LAG_UNKNOWN);
+        bytes[at::LAG..at::INCARNATION].copy_from_slice(&lag.to_le_bytes());
+        let incarnation = incarnation.to_le_bytes();
+        bytes[at::INCARNATION..GROUP_HEADER_BYTES].copy_from_slice(&incarnation);
+        let sum = seed.of_group(bytes, lsn);
         bytes[at::CHECKSUM..at::CHECKSUM + 4].copy_from_slice(&sum.to_le_bytes());
         bytes
     }
 
     /// The records so far.
     pub fn records(&self) -> Records<'_> {
-        Records { rest: self.bytes.get(GROUP_HEADER_BYTES..self.len()).unwrap_or_default() }
+        Records { rest: self.bytes.get(GROUP_HEADER_BYTES..self.end()).unwrap_or_default() }
     }
 }
 
@@ -218,6 +236,24 @@ impl Pad {
     }
 }
 
+/// Clears what is behind `end`: mostly a part of the last word, which is faster as a whole.
+#[inline]
+fn clear_end(bytes: &mut [u8], end: usize) {
+    let unused = bytes.len() - end;
+    match bytes.last_chunk_mut() {
+        Some(last) if unused < GROUP_ALIGNMENT => {
+            let word = u64::from_le_bytes(*last) & u64::MAX >> (8 * unused);
+            *last = word.to_le_bytes();
+        }
+        _ => bytes[end..].fill(0),
+    }
+}
+
+/// The number of the block in which a position of the log lies.
+fn block_of(lsn: Lsn) -> u64 {
+    lsn.0 / LOG_BLOCK_BYTES as u64
+}
+
 /// What the header of a group says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupHeader {
@@ -225,7 +261,8 @@ pub struct GroupHeader {
     pub len: u32,
     /// Where the group begins.
     pub lsn: Lsn,
-    /// What of the log was durable when it was written.
+    /// What of the log was durable at least when it was written, where a block begins; zero: that is not
+    /// known.
     pub durable: Lsn,
     /// In which opening of the store it was written.
     pub incarnation: u32,
@@ -236,15 +273,22 @@ impl GroupHeader {
     /// cannot be one.
     pub fn claimed_len(bytes: &[u8]) -> Option<usize> {
         let len = u32_at(bytes.get(..4)?, 0) as usize;
-        let possible = len == 0 || (len >= GROUP_HEADER_BYTES && len.is_multiple_of(8));
+        let possible = len == 0 || (len >= GROUP_BYTES_MIN && len.is_multiple_of(GROUP_ALIGNMENT));
         possible.then_some(len)
     }
 
-    /// The position that a group at the beginning of `bytes` claims; nothing is checked. `None` if
-    /// no group can begin here.
-    pub fn claimed_lsn(bytes: &[u8]) -> Option<Lsn> {
+    /// The position that a group at the beginning of `bytes` claims; nothing is checked. A group says where
+    /// it is in a part of the stream of 8 TiB: of these positions it is the one that is nearest to `near`.
+    /// `None` if no group can begin here.
+    pub fn claimed_lsn(bytes: &[u8], near: Lsn) -> Option<Lsn> {
         Self::claimed_len(bytes).filter(|len| *len > 0)?;
-        Some(Lsn(u64_at(bytes.get(..GROUP_HEADER_BYTES)?, at::LSN)))
+        let header = bytes.get(..GROUP_HEADER_BYTES)?;
+        let place = u64_at(header, at::PLACE) << GROUP_ALIGNMENT.ilog2();
+        let part = 1u64 << PLACE_BITS;
+        // How far behind the lowest position that is near enough.
+        let lowest = near.0.saturating_sub(part / 2);
+        let behind = place.wrapping_sub(lowest) & (part - 1);
+        lowest.checked_add(behind).map(Lsn)
     }
 
     /// Checks the group at the beginning of `bytes`, which was read at `lsn`.
@@ -257,15 +301,15 @@ impl GroupHeader {
             found: bytes.len(),
             expected: len,
         })?;
-        let found_lsn = u64_at(group, at::LSN);
-        if found_lsn != lsn.0 {
+        let claimed = Self::claimed_lsn(group, lsn);
+        if claimed != Some(lsn) {
             return Err(FormatError::Field {
                 field: "LSN of a log group",
-                found: found_lsn,
+                found: claimed.map_or(0, |lsn| lsn.0),
                 expected: "it is the position of the group",
             });
         }
-        let (stored, found) = (u32_at(group, at::CHECKSUM), seed.of_group(group));
+        let (stored, found) = (u32_at(group, at::CHECKSUM), seed.of_group(group, lsn));
         if stored != found {
             return Err(FormatError::Checksum { found, expected: stored });
         }
@@ -274,10 +318,15 @@ impl GroupHeader {
 
     /// The header of a group that was verified before: `bytes` begin with all of its header.
     pub fn read(bytes: &[u8], lsn: Lsn) -> GroupHeader {
+        let lag = u16::from_le_bytes([bytes[at::LAG], bytes[at::LAG + 1]]);
+        let durable = match lag {
+            LAG_UNKNOWN => 0,
+            lag => block_of(lsn).saturating_sub(u64::from(lag)) * LOG_BLOCK_BYTES as u64,
+        };
         GroupHeader {
             len: u32_at(bytes, at::LEN),
             lsn,
-            durable: Lsn(lsn.0.saturating_sub(u64::from(u32_at(bytes, at::LAG)))),
+            durable: Lsn(durable),
             incarnation: u32_at(bytes, at::INCARNATION),
         }
     }
@@ -305,7 +354,8 @@ impl<'a> Iterator for Records<'a> {
     type Item = Result<Record<'a>, FormatError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.rest.is_empty() {
+        // No operation has the number zero: what follows is the end of the group.
+        if self.rest.first().is_none_or(|number| *number == 0) {
             return None;
         }
         let record = Record::decode(self.rest);

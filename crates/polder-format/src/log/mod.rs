@@ -6,9 +6,12 @@ mod group;
 mod record;
 
 pub use file::{
-    LOG_BLOCK_BYTES, Lines, LogHeader, Region, RegionKind, SegmentHeader, SlotHeader, SlotPage,
-    slot_pages,
+    Lines, LogHeader, Region, RegionKind, SegmentHeader, SlotHeader, SlotPage, slot_pages,
 };
-pub use group::{GROUP_HEADER_BYTES, Group, GroupHeader, LogSeed, Pad, Records};
-pub use record::{Counts, LoggedValue, Operation, RECORD_BYTES_AT_MOST, Record, TableCount};
+pub use group::{
+    GROUP_BYTES_MIN, GROUP_HEADER_BYTES, Group, GroupHeader, LOG_BLOCK_BYTES, LogSeed, Pad, Records,
+};
+pub use record::{
+    Counts, LoggedValue, Operation, RECORD_BYTES_AT_MOST, Record, RecordHead, TableCount,
+};
 pub use record::{flag, kind};

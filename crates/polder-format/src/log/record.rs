@@ -1,17 +1,19 @@
 //! What one record of the log says: an operation on a page.
 //!
-//! The number and the version of an operation choose how it is replayed. Numbers are added, never
-//! changed; what an operation's content means changes only with its version.
+//! The number of an operation chooses how it is replayed. Numbers are added, never changed; where what an
+//! operation's content means has to change, it gets another number.
+//!
+//! Nearly all that a record says is small. So the numbers that each has, those of its head and an insert's
+//! version, come in two forms: *narrow*, in so many bytes as they take almost always, and *wide*. (Numbers that
+//! tell byte by byte whether they go on take no fewer, and several times as long to write: how long one is can
+//! hardly be predicted.)
 
 use crate::header::{u32_at, u64_at};
-use crate::{FormatError, Lsn, PageId, PhysicalPageNo, SpaceId};
+use crate::{FormatError, Lsn, PageId, PageNo, PhysicalPageNo, SpaceId};
 
-pub(super) const RECORD_HEADER_BYTES: usize = 16;
-/// What a record takes besides keys, values and the bytes of pages, at most.
-pub const RECORD_BYTES_AT_MOST: usize = RECORD_HEADER_BYTES + 40;
-
-/// The version of every operation today.
-const VERSION: u8 = 1;
+/// What a record takes besides keys, values and the bytes of pages, at most: with its head, and with the
+/// zeros behind it if it is the last one of its group.
+pub const RECORD_BYTES_AT_MOST: usize = RecordHead::WIDE_BYTES + 40;
 
 /// The numbers of operations.
 pub mod kind {
@@ -40,22 +42,25 @@ pub mod kind {
     /// [`Operation::RightHalf`](super::Operation::RightHalf).
     pub const RIGHT_HALF: u8 = 22;
     /// [`Operation::Checkpoint`](super::Operation::Checkpoint).
-    pub const CHECKPOINT: u8 = 32;
+    pub const CHECKPOINT: u8 = 30;
     /// [`Operation::EndOfRecovery`](super::Operation::EndOfRecovery).
-    pub const END_OF_RECOVERY: u8 = 33;
+    pub const END_OF_RECOVERY: u8 = 31;
 }
 
 /// Flags of records.
 pub mod flag {
     /// Insert: the key is new. Remove: always. The number of entries changes.
-    pub const COUNTS: u16 = 1;
+    pub const COUNTS: u8 = 1 << 5;
     /// Insert: the value lies in overflow pages.
-    pub const LONG: u16 = 2;
+    pub const LONG: u8 = 1 << 6;
     /// Mark: the pages are in use from this record on.
-    pub const USED: u16 = 4;
+    pub const USED: u8 = 1 << 6;
     /// Checkpoint: the next group goes on with it.
-    pub const MORE: u16 = 8;
+    pub const MORE: u8 = 1 << 6;
 }
+/// In the first byte of a record: its head is wide. Below the flags is the operation's number.
+const WIDE: u8 = 1 << 7;
+const NUMBER: u8 = (1 << 5) - 1;
 
 /// A value in an insert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -205,7 +210,7 @@ pub struct Record<'a> {
 
 impl Operation<'_> {
     #[inline]
-    fn kind_and_flags(&self) -> (u8, u16) {
+    fn kind_and_flags(&self) -> (u8, u8) {
         match self {
             Operation::FullPageImage { .. } => (kind::IMAGE, 0),
             Operation::Patch { .. } => (kind::PATCH, 0),
@@ -262,16 +267,11 @@ impl Operation<'_> {
         }
     }
 
+    /// What its record begins with, if that is of this page and has a content of so many bytes.
     #[inline]
-    pub(super) fn header(&self, page: PageId, len: u32) -> [u8; RECORD_HEADER_BYTES] {
-        let (kind, flags) = self.kind_and_flags();
-        let mut header = [0; RECORD_HEADER_BYTES];
-        header[0..4].copy_from_slice(&len.to_le_bytes());
-        header[4] = kind;
-        header[5] = VERSION;
-        header[6..8].copy_from_slice(&flags.to_le_bytes());
-        header[8..16].copy_from_slice(&page.to_bits().to_le_bytes());
-        header
+    pub(super) fn head(&self, page: PageId, len: usize) -> RecordHead {
+        let (number, flags) = self.kind_and_flags();
+        RecordHead { number, flags, page, len }
     }
 
     /// Length of the content in bytes.
@@ -282,12 +282,12 @@ impl Operation<'_> {
             Operation::Patch { bytes, .. } => 8 + bytes.len(),
             Operation::Mark { runs, .. } => 8 * runs.len(),
             Operation::Freed => 0,
-            Operation::Insert { key, value, .. } => {
+            Operation::Insert { version, key, value, .. } => {
                 let value = match value {
                     LoggedValue::Inline(bytes) => bytes.len(),
                     LoggedValue::Long { .. } => 16,
                 };
-                10 + key.len() + value
+                version_and_len(*version, key.len()).1 + key.len() + value
             }
             Operation::Remove { key } => key.len(),
             Operation::InsertChild { separator, .. } => 8 + separator.len(),
@@ -328,8 +328,8 @@ impl Operation<'_> {
             Operation::Freed => {}
             Operation::EndOfRecovery { end } => out.word(end.0),
             Operation::Insert { version, key, value, .. } => {
-                out.word(*version);
-                out.put(&(key.len() as u16).to_le_bytes());
+                let (numbers, len) = version_and_len(*version, key.len());
+                out.first_of(numbers, len);
                 out.put(key);
                 match value {
                     LoggedValue::Inline(bytes) => out.put(bytes),
@@ -365,6 +365,75 @@ impl Operation<'_> {
     }
 }
 
+/// What a record begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordHead {
+    /// The operation, see [`kind`].
+    pub number: u8,
+    /// See [`flag`].
+    pub flags: u8,
+    /// The page that the record is about, or null.
+    pub page: PageId,
+    /// Bytes of the content, which follows.
+    pub len: usize,
+}
+
+impl RecordHead {
+    /// Length in bytes: number and flags, space, page, length of the content.
+    const NARROW_BYTES: usize = 1 + 1 + 3 + 2;
+    /// The same, if one of them has no room there.
+    pub const WIDE_BYTES: usize = 1 + 4 + 8 + 4;
+
+    /// The head at the beginning of `bytes`, and what follows; `None`: there is none, but the end of a
+    /// group.
+    #[inline]
+    pub fn read(bytes: &[u8]) -> Option<(RecordHead, &[u8])> {
+        let (first, rest) = bytes.split_first()?;
+        let (space, page, len, rest) = if first & WIDE == 0 {
+            let (head, rest) = rest.split_first_chunk::<{ Self::NARROW_BYTES - 1 }>()?;
+            let page = u32_at(head, 0) >> 8;
+            let len = u16::from_le_bytes([head[4], head[5]]);
+            (u32::from(head[0]), u64::from(page), u32::from(len), rest)
+        } else {
+            let (head, rest) = rest.split_first_chunk::<{ Self::WIDE_BYTES - 1 }>()?;
+            (u32_at(head, 0), u64_at(head, 4), u32_at(head, 12), rest)
+        };
+        let number = first & NUMBER;
+        let page = PageId::new(SpaceId::new(u64::from(space))?, PageNo::new(page)?);
+        let head = RecordHead { number, flags: first & !(NUMBER | WIDE), page, len: len as usize };
+        (number != 0).then_some((head, rest))
+    }
+
+    #[inline]
+    fn is_narrow(&self) -> bool {
+        let (space, page) = (self.page.space().get(), self.page.page().get());
+        space < 1 << 8 && page < 1 << 24 && self.len < 1 << 16
+    }
+
+    #[inline]
+    pub(super) fn bytes(&self) -> usize {
+        if self.is_narrow() { Self::NARROW_BYTES } else { Self::WIDE_BYTES }
+    }
+
+    /// Writes it to the beginning of `out`, and gives the rest of that.
+    #[inline]
+    pub(super) fn put<'o>(&self, out: &'o mut [u8]) -> &'o mut [u8] {
+        let (space, page) = (self.page.space().get(), self.page.page().get());
+        let mut out = Out(out);
+        if self.is_narrow() {
+            let first = u128::from(self.number | self.flags);
+            let low = u128::from(space) << 8 | u128::from(page) << 16;
+            out.first_of(first | low | (self.len as u128) << 40, Self::NARROW_BYTES);
+        } else {
+            out.put(&[self.number | self.flags | WIDE]);
+            out.half(space);
+            out.word(page);
+            out.half(self.len as u32);
+        }
+        out.0
+    }
+}
+
 /// Writes little-endian pieces of a content.
 struct Out<'a>(&'a mut [u8]);
 
@@ -385,6 +454,36 @@ impl Out<'_> {
     fn half(&mut self, half: u32) {
         self.put(&half.to_le_bytes());
     }
+
+    /// The lowest bytes of these.
+    #[inline]
+    fn first_of(&mut self, bytes: u128, len: usize) {
+        let bytes = bytes.to_le_bytes();
+        match self.0.first_chunk_mut() {
+            Some(room) => {
+                *room = bytes;
+                self.0 = &mut std::mem::take(&mut self.0)[len..];
+            }
+            None => self.put(&bytes[..len]),
+        }
+    }
+}
+
+/// Versions of an incarnation count from its number times 2^32. In the narrow form the incarnation has 12 bits,
+/// and the count this many.
+const NARROW_COUNT_BITS: u32 = 28;
+
+/// The version word and the key's length of an insert, as bytes from the lowest on, and how many these are.
+/// Narrow: the length, below 2^7, and five bytes; wide: two bytes, of which the first one says so, and eight.
+#[inline]
+fn version_and_len(version: u64, len: usize) -> (u128, usize) {
+    let (incarnation, count) = (version >> 32, version & u64::from(u32::MAX));
+    if len < 1 << 7 && incarnation < 1 << 12 && count < 1 << NARROW_COUNT_BITS {
+        let narrow = incarnation << NARROW_COUNT_BITS | count;
+        return (u128::from(narrow << 8) | len as u128, 6);
+    }
+    let len = (len >> 8 & 0x7f) | 0x80 | (len & 0xff) << 8;
+    (u128::from(version) << 16 | len as u128, 10)
 }
 
 /// Reads little-endian pieces off a content.
@@ -409,9 +508,17 @@ impl<'a> Content<'a> {
         Ok(u32_at(self.take(4)?, 0))
     }
 
-    fn short(&mut self) -> Result<u16, FormatError> {
-        let bytes = self.take(2)?;
-        Ok(u16::from_le_bytes([bytes[0], bytes[1]]))
+    /// See [`version_and_len`].
+    fn version_and_len(&mut self) -> Result<(u64, usize), FormatError> {
+        let first = self.take(1)?[0];
+        if first & 0x80 == 0 {
+            let bytes = self.take(5)?;
+            let narrow = u64::from(u32_at(bytes, 0)) | u64::from(bytes[4]) << 32;
+            let count = narrow & ((1 << NARROW_COUNT_BITS) - 1);
+            return Ok((narrow >> NARROW_COUNT_BITS << 32 | count, usize::from(first)));
+        }
+        let low = self.take(1)?[0];
+        Ok((self.word()?, usize::from(first & 0x7f) << 8 | usize::from(low)))
     }
 
     fn rest(&mut self) -> &'a [u8] {
@@ -422,44 +529,35 @@ impl<'a> Content<'a> {
 impl<'a> Record<'a> {
     /// The record at the beginning of `bytes`.
     pub fn decode(bytes: &'a [u8]) -> Result<Record<'a>, FormatError> {
-        let short =
-            |expected| FormatError::Short { what: "log record", found: bytes.len(), expected };
-        let header = bytes.get(..RECORD_HEADER_BYTES).ok_or(short(RECORD_HEADER_BYTES))?;
-        let len = u32_at(header, 0) as usize;
-        let end = RECORD_HEADER_BYTES.saturating_add(len);
-        let content = bytes.get(RECORD_HEADER_BYTES..end).ok_or(short(end))?;
-        let (number, version) = (header[4], header[5]);
-        let flags = u16::from_le_bytes([header[6], header[7]]);
-        if version != VERSION {
-            return Err(FormatError::Field {
-                field: "version of a log record's operation",
-                found: u64::from(version),
-                expected: "a newer version of Polder wrote it",
-            });
-        }
+        let (head, rest) = RecordHead::read(bytes)
+            .ok_or(FormatError::Broken("the head of a log record is cut off or impossible"))?;
+        let content = rest.get(..head.len).ok_or(FormatError::Short {
+            what: "log record",
+            found: rest.len(),
+            expected: head.len,
+        })?;
         Ok(Record {
-            page: PageId::from_link(u64_at(header, 8)),
-            operation: operation(number, flags, Content(content))?,
-            stored_len: end.next_multiple_of(8),
+            page: head.page,
+            operation: operation(head.number, head.flags, Content(content))?,
+            stored_len: bytes.len() - rest.len() + head.len,
         })
     }
 
     /// The page of the record at the beginning of `bytes`, and how long the record is, without a
-    /// look at what it says.
+    /// look at what it says. `None` where there is none: at the end of its group.
     #[inline]
     pub fn peek(bytes: &[u8]) -> Option<(PageId, usize)> {
-        let header = bytes.get(..RECORD_HEADER_BYTES)?;
-        let len = RECORD_HEADER_BYTES + u32_at(header, 0) as usize;
-        Some((PageId::from_link(u64_at(header, 8)), len.next_multiple_of(8)))
+        let (head, rest) = RecordHead::read(bytes)?;
+        Some((head.page, bytes.len() - rest.len() + head.len))
     }
 
     /// Of which page the record at the beginning of `bytes` makes its own, if it is a
     /// [`Operation::RightHalf`].
     #[inline]
     pub fn peek_left(bytes: &[u8]) -> Option<PageId> {
-        let bytes = bytes.get(..RECORD_HEADER_BYTES + 8)?;
-        (bytes[4] == kind::RIGHT_HALF)
-            .then(|| PageId::from_link(u64_at(bytes, RECORD_HEADER_BYTES)))
+        let (head, rest) = RecordHead::read(bytes)?;
+        let left = rest.get(..8).filter(|_| head.number == kind::RIGHT_HALF)?;
+        Some(PageId::from_link(u64_at(left, 0)))
     }
 
     /// Bytes from the beginning of this record to that of the next one.
@@ -470,7 +568,7 @@ impl<'a> Record<'a> {
 
 fn operation(
     number: u8,
-    flags: u16,
+    flags: u8,
     mut content: Content<'_>,
 ) -> Result<Operation<'_>, FormatError> {
     Ok(match number {
@@ -499,9 +597,8 @@ fn operation(
         kind::FREED => Operation::Freed,
         kind::END_OF_RECOVERY => Operation::EndOfRecovery { end: Lsn(content.word()?) },
         kind::INSERT => {
-            let version = content.word()?;
-            let key_len = content.short()?;
-            let key = content.take(usize::from(key_len))?;
+            let (version, key_len) = content.version_and_len()?;
+            let key = content.take(key_len)?;
             let value = if flags & flag::LONG != 0 {
                 let (len, run) = (u64::from(content.half()?), content.half()?);
                 LoggedValue::Long { len, run, link: content.word()? }

@@ -107,7 +107,7 @@ impl Groups<'_> {
     fn is_left_over(&mut self) -> Result<bool, LogError> {
         let (seed, at) = (self.stream.file.seed, self.at);
         let bytes = self.stream.bytes(at.0, GROUP_HEADER_BYTES)?;
-        let Some(lsn) = GroupHeader::claimed_lsn(bytes) else { return Ok(false) };
+        let Some(lsn) = GroupHeader::claimed_lsn(bytes, at) else { return Ok(false) };
         let len = GroupHeader::claimed_len(bytes).filter(|len| *len as u64 <= GROUP_BYTES_MAX);
         let Some(len) = len.filter(|_| lsn < at) else { return Ok(false) };
         if len as u64 > LEFT_OVER_BYTES_MAX {
@@ -206,7 +206,7 @@ impl Groups<'_> {
         };
         if len > LONG_GROUP_BYTES {
             let header = self.stream.bytes(at.0, GROUP_HEADER_BYTES)?;
-            if GroupHeader::claimed_lsn(header) != Some(at) {
+            if GroupHeader::claimed_lsn(header, at) != Some(at) {
                 let what = "a log group claims that it lies elsewhere";
                 return Ok(Look::Nothing(Some(FormatError::Broken(what))));
             }

@@ -74,15 +74,19 @@ impl Segments {
     pub(crate) fn read(device: Arc<dyn Device>, header: LogHeader) -> io::Result<Segments> {
         let seed = LogSeed::new(header.store_id);
         let len = device.len()?;
-        let mut all = Vec::new();
+        let (mut all, mut damaged) = (Vec::new(), Vec::new());
         for region in header.of_kind(RegionKind::Segment, len) {
             let block = read_block(&*device, region.offset, LOG_BLOCK_BYTES)?;
-            let held = match SegmentHeader::decode(&block, seed) {
-                Ok(held) => Some(held),
-                Err(_) if block.iter().all(|byte| *byte == 0) => None,
-                Err(_) => claimed(&*device, seed, &region, len)?,
-            };
+            let held = SegmentHeader::decode(&block, seed).ok();
+            if held.is_none() && block.iter().any(|byte| *byte != 0) {
+                damaged.push(all.len());
+            }
             all.push(Segment { region, held });
+        }
+        let held = all.iter().filter_map(|segment: &Segment| segment.held);
+        let near = held.map(|held| held.start).max().unwrap_or(Lsn(0));
+        for index in damaged {
+            all[index].held = claimed(&*device, seed, &all[index].region, len, near)?;
         }
         let is_held: Vec<bool> = (0..all.len()).map(|index| !is_superseded(&all, index)).collect();
         for (segment, is_held) in all.iter_mut().zip(is_held) {
@@ -277,13 +281,14 @@ fn claimed(
     seed: LogSeed,
     region: &Region,
     len: u64,
+    near: Lsn,
 ) -> io::Result<Option<SegmentHeader>> {
     let mut reaches_beyond = None;
     let there = region.end().min(len / BLOCK * BLOCK) - region.offset - BLOCK;
     for within in (0..there).step_by(LOG_BLOCK_BYTES) {
         let at = region.offset + BLOCK + within;
         let block = read_block(device, at, LOG_BLOCK_BYTES)?;
-        let Some(lsn) = GroupHeader::claimed_lsn(&block).filter(|lsn| lsn.0 >= within) else {
+        let Some(lsn) = GroupHeader::claimed_lsn(&block, near).filter(|lsn| lsn.0 >= within) else {
             continue;
         };
         let Some(len) = GroupHeader::claimed_len(&block).map(|len| len as u64) else { continue };

@@ -26,7 +26,7 @@ impl SlotFound {
         }
         let mut lines = read_block(&*file.device, from, whole_blocks)?;
         lines.truncate(bytes);
-        Ok(self.header.is_of(&lines, size, file.seed).then_some(lines))
+        Ok(self.header.is_of(&lines, file.seed).then_some(lines))
     }
 }
 

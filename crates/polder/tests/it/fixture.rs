@@ -20,8 +20,7 @@ const TAG: &[u8] = b"the second batch";
 
 type Entries = BTreeMap<Vec<u8>, Vec<u8>>;
 
-const V1: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/v1");
-const V2: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/v2");
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
 
 fn pack(image: &[u8]) -> Vec<u8> {
     let mut packed = (image.len() as u64).to_le_bytes().to_vec();
@@ -175,15 +174,15 @@ fn crashed_store_opens(fixtures: &Path) -> u64 {
 }
 
 #[test]
-fn stores_of_the_first_format_are_refused_in_words() {
-    for fixture in ["closed", "crashed"] {
+fn stores_of_earlier_formats_are_refused_in_words() {
+    for (format, fixture) in [(1, "closed"), (1, "crashed"), (2, "closed"), (2, "crashed")] {
         let dir = tempfile::tempdir().unwrap();
-        put(&Path::new(V1).join(fixture), dir.path());
+        put(&Path::new(FIXTURES).join(format!("v{format}")).join(fixture), dir.path());
         let before = ["data", "log"].map(|file| fs::read(dir.path().join(file)).unwrap());
         let error = Store::open(tight(dir.path())).unwrap_err();
         assert!(matches!(error, OpenError::Older { .. }), "{error:?}");
         let text = full_text(&error);
-        assert!(text.contains("older Polder (format 1)"), "{text}");
+        assert!(text.contains(&format!("older Polder (format {format})")), "{text}");
         assert!(text.contains(&dir.path().display().to_string()), "{text}");
         let salvaged = tempfile::tempdir().unwrap();
         let to = tight(salvaged.path().join("s"));
@@ -195,9 +194,10 @@ fn stores_of_the_first_format_are_refused_in_words() {
 }
 
 #[test]
-fn stores_of_the_second_format() {
-    closed_store_opens(Path::new(V2));
-    assert!(crashed_store_opens(Path::new(V2)) > 0);
+fn stores_of_the_third_format() {
+    let folder = Path::new(FIXTURES).join("v3");
+    closed_store_opens(&folder);
+    assert!(crashed_store_opens(&folder) > 0);
 }
 
 #[test]

@@ -109,9 +109,9 @@ fn why_the_log_ends() {
     let cut_short = records(&path, None).1;
     assert_eq!((cut_short.reason, cut_short.lsn), (LogEndReason::CutShort, end.lsn));
     let first = all.iter().find(|record| record.key.is_some()).unwrap();
-    // In some segment: the position stands in the group's header.
+    // In some segment: the position, in words, stands in the group's header.
     let mut places = ((first.lsn % 4096) as usize..log.len()).step_by(4096);
-    let is_there = |at: &usize| log[*at + 8..].starts_with(&first.lsn.to_le_bytes());
+    let is_there = |at: &usize| log[*at + 8..].starts_with(&(first.lsn / 8).to_le_bytes()[..5]);
     write(places.find(is_there).unwrap() + 30, &[0xff; 4]);
     let (read, damaged) = records(&path, None);
     assert_eq!((damaged.reason, damaged.lsn), (LogEndReason::Damaged, first.lsn), "{damaged:?}");

@@ -330,11 +330,11 @@ fn middle_of_live_log(sample: &Sample) -> (u64, u64, u64) {
     let lsn = groups[groups.len() / 2];
     let log = fs::read(sample.path().join("log")).unwrap();
     let header = LogHeader::of_any(&log[..PAGE]).unwrap();
-    // At the same place in some segment; the position stands in the group's header.
+    // At the same place in some segment; the position, in words, stands in the group's header.
     let segments = header.of_kind(RegionKind::Segment, log.len() as u64);
     let blocks = segments.iter().flat_map(|segment| (segment.offset..segment.end()).step_by(4096));
     let mut places = blocks.map(|begin| begin + lsn % 4096);
-    let is_there = |at: &u64| log[*at as usize + 8..].starts_with(&lsn.to_le_bytes());
+    let is_there = |at: &u64| log[*at as usize + 8..].starts_with(&(lsn / 8).to_le_bytes()[..5]);
     let offset = places.find(is_there).unwrap();
     (lsn, offset, end.lsn)
 }
