@@ -173,8 +173,8 @@ pub trait Journal: Send + Sync + fmt::Debug {
 /// assert!(most > 16 && most < 512);
 /// ```
 pub fn group_bytes(records: usize, content: usize) -> usize {
-    use polder_format::log::{GROUP_HEADER_BYTES, RECORD_BYTES_AT_MOST};
-    GROUP_HEADER_BYTES + records * RECORD_BYTES_AT_MOST + content
+    use polder_format::log::{GROUP_BYTES_MIN, GROUP_HEADER_BYTES, RECORD_BYTES_AT_MOST};
+    (GROUP_HEADER_BYTES + records * RECORD_BYTES_AT_MOST + content).max(GROUP_BYTES_MIN)
 }
 
 /// How many bytes of log it takes at most to mark these pages as used or free ([`Change::mark`](crate::Change::mark)).

@@ -220,16 +220,16 @@ impl<'p, T: Translation> Interleaved<'p, T> {
         let landed = self.flights.land(wait)?;
         let parent = self.parents.get_mut(landed.number).and_then(Option::take);
         self.pages.get_mut(landed.number).and_then(Option::take);
-        let outcome = landed.outcome.and_then(|(page, pin)| {
-            self.view.check_link(page, parent)?;
-            Ok(pin)
-        });
+        let outcome =
+            landed.outcome.and_then(|(page, pin)| self.view.check_link(page, parent, pin));
         Some((landed.number, outcome))
     }
 }
 
 impl<T: Translation> Drop for Interleaved<'_, T> {
     fn drop(&mut self) {
+        // What nobody waits for any more is looked at all the same: it stays in memory.
+        while self.land(true).is_some() {}
         let pages = std::mem::take(&mut self.attempt.pages);
         self.view.shared.core.counters.add(Counter::PagesRead, pages);
     }

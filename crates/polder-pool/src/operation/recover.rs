@@ -14,7 +14,7 @@
 use polder_format::PageId;
 
 use crate::error::PoolError;
-use crate::latch::{Optimistic, Restart};
+use crate::latch::{Optimistic, Pin, Restart};
 use crate::operation::attempt::{Attempt, Interrupted, Obstacles};
 use crate::paging::Exhaustion;
 use crate::replacement::AccessHint;
@@ -133,7 +133,7 @@ impl<'p, T: Translation> View<'p, T> {
         }
         match self.shared.fault(self.space, page.page(), hint) {
             Ok(Some(pin)) => {
-                self.check_link(page, parent)?;
+                let pin = self.check_link(page, parent, pin)?;
                 let pins = &mut obstacles.kept.get_or_insert_default().pins;
                 if pins.len() == most_pins {
                     pins.remove(0);
@@ -159,30 +159,36 @@ impl<'p, T: Translation> View<'p, T> {
         self,
         id: PageId,
         above: Option<PageId>,
-    ) -> Result<(), PoolError> {
+        pin: Pin<'p>,
+    ) -> Result<Pin<'p>, PoolError> {
         let latches = &self.shared.core.latches;
         let wraps = latches.wraps.get();
         let above =
             above.and_then(|above| self.find(above)).filter(|above| above.word.is_readable());
-        self.check_link(id, above.map(|above| Optimistic::new(latches, above, wraps)))
+        self.check_link(id, above.map(|above| Optimistic::new(latches, above, wraps)), pin)
     }
 
-    /// A page was loaded: it must be what the page that led to it says of it, if that is still so.
+    /// A page was loaded, and is pinned: it must be what the page that led to it says of it, if that is
+    /// still so. If it is not it leaves memory again: whoever asks for it next loads it, and is told too.
     pub(crate) fn check_link(
         self,
         id: PageId,
         parent: Option<Optimistic<'p>>,
-    ) -> Result<(), PoolError> {
+        pin: Pin<'p>,
+    ) -> Result<Pin<'p>, PoolError> {
         let core = &self.shared.core;
         let wraps = core.latches.wraps.get();
         let found = self.find(id).filter(|found| found.word.is_readable());
-        let (Some(parent), Some(found)) = (parent, found) else { return Ok(()) };
+        let (Some(parent), Some(found)) = (parent, found) else { return Ok(pin) };
+        let frame = found.word.frame();
         let page = Optimistic::new(&core.latches, found, wraps);
         match core.kinds.check_link(parent.page(), id, page.page()) {
             Err(what) if page.stands() && parent.stands() => {
+                drop(pin);
+                self.shared.evict_suspect(frame);
                 Err(PoolError::Broken { page: id, what })
             }
-            _ => Ok(()),
+            _ => Ok(pin),
         }
     }
 }

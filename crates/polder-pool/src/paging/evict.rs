@@ -273,6 +273,16 @@ impl<T: Translation> Shared<T> {
         }
     }
 
+    /// Evicts the page in a frame, if it can go at once: one that is not what it should be.
+    #[cold]
+    pub(crate) fn evict_suspect(&self, frame: FrameId) {
+        let tiers = self.core.frames.tiers();
+        let mut sweep = Sweep::new(self, tiers.map_or(TierNo::new(0), |tiers| tiers.of(frame)));
+        sweep.evict(frame);
+        sweep.give_back();
+        self.core.counters.add(Counter::Evictions, sweep.freed as u64);
+    }
+
     /// The same as [`Shared::sweep`] in the slowest tier in which something can go: from there pages
     /// leave memory.
     fn sweep_any(&self, goal: usize) -> usize {

@@ -264,15 +264,22 @@ impl<'p, T: Translation> Loading<'p, T> {
             };
             let arrival = match landed.outcome {
                 Ok((page, pin)) => {
-                    self.pins.push_back(pin);
-                    if self.pins.len() > self.shared.most_flights() {
-                        self.pins.pop_front();
+                    let checked = match self.spaces.get(self.shared, page.space()) {
+                        Some(space) => {
+                            self.shared.view(space).check_link_below(page, wish.above, pin)
+                        }
+                        None => Ok(pin),
+                    };
+                    match checked {
+                        Ok(pin) => {
+                            self.pins.push_back(pin);
+                            if self.pins.len() > self.shared.most_flights() {
+                                self.pins.pop_front();
+                            }
+                            Arrival::Loaded
+                        }
+                        Err(error) => Arrival::Broken(error),
                     }
-                    let space = self.spaces.get(self.shared, page.space());
-                    let checked = space.map_or(Ok(()), |space| {
-                        self.shared.view(space).check_link_below(page, wish.above)
-                    });
-                    checked.map_or_else(Arrival::Broken, |()| Arrival::Loaded)
                 }
                 Err(_) => Arrival::Elsewhere,
             };

@@ -403,10 +403,20 @@ fn a_page_that_contradicts_the_one_above_is_named() {
     let get = |number: u64| table.get(number.to_be_bytes()).err().map(|error| (number, error));
     let (number, called) = (0..4000).find_map(get).unwrap();
     assert!(matches!(called, StoreError::Corrupt { .. }), "{called}");
+    // And so is whoever asks for it again, in any way.
+    for _ in 0..3 {
+        let again = table.get(number.to_be_bytes()).unwrap_err();
+        assert_eq!(full_text(&again), full_text(&called));
+        let again = table.get_many(&[number.to_be_bytes()], |_, _| ()).unwrap_err();
+        let StoreError::Key { source, .. } = &again else { panic!("{again}") };
+        assert_eq!(full_text(source), full_text(&called));
+    }
     drop(store);
     let (_store, table) = open();
-    let error = block_on(table.asynchronous().get(number.to_be_bytes())).unwrap_err();
-    assert_eq!(full_text(&error), full_text(&called));
+    for _ in 0..3 {
+        let error = block_on(table.asynchronous().get(number.to_be_bytes())).unwrap_err();
+        assert_eq!(full_text(&error), full_text(&called));
+    }
     let (_store, table) = open();
     let mut range = table.asynchronous().range(number.to_be_bytes()..);
     let error = block_on(range.next()).unwrap().unwrap_err();
