@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use polder_format::log::{
-    GroupHeader, LogHeader, LogSeed, Pad, Records, SegmentHeader, SlotHeader,
+    GroupHeader, LogHeader, LogSeed, Pad, Record, Records, SegmentHeader, SlotHeader,
 };
 use polder_format::{Lsn, PageSize, StoreId};
 use polder_pool::bytes::PageBuf;
@@ -19,8 +19,14 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = SegmentHeader::decode(bytes, seed);
     let _ = SlotHeader::decode(bytes, seed);
     let _ = Pad::decode(bytes, seed, Lsn(4096), 1);
+    let claimed = GroupHeader::claimed_lsn(bytes, Lsn(4096));
     if let Ok(header) = GroupHeader::verify(bytes, seed, Lsn(4096)) {
-        assert!(header.len as usize <= bytes.len());
+        assert!(header.len as usize <= bytes.len() && claimed == Some(Lsn(4096)));
+    }
+    let peeked = Record::peek(bytes);
+    let _ = Record::peek_left(bytes);
+    if let Ok(record) = Record::decode(bytes) {
+        assert_eq!(peeked, Some((record.page, record.stored_len())));
     }
     // As if the checksum were right.
     let mut pages = [0, 1].map(|level| {

@@ -362,6 +362,10 @@ mod tests {
             let mark = ring.take_mark(at).unwrap();
             assert_eq!((mark.len(), mark.change()), (64, change));
             assert_eq!(ring.take_mark(at), None);
+            // As far as there is something, also where the ring begins again.
+            assert_eq!(ring.head(at + 3, 61)[..], group[3..35]);
+            assert_eq!(ring.head(at + 57, 7)[..7], group[57..]);
+            assert_eq!(ring.head(at + 57, 7)[7..], [0; 25]);
         }
         assert!(ring.piece(0, 4096).at.as_ptr().addr().is_multiple_of(4096));
         let one = Change::One(SpaceId::CATALOGUE, 1);

@@ -25,7 +25,8 @@ pub struct LogRecord {
     pub lsn: u64,
     /// Where its group ends: the LSN of the pages that the group changed.
     pub end: u64,
-    /// How far the log was durable when the group was written.
+    /// How far the log was durable at least when the group was written, where a block of 4096 begins; zero:
+    /// the group does not say.
     pub durable: u64,
     /// In which opening of the store it was written, counted from 1.
     pub incarnation: u32,

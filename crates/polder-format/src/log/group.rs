@@ -27,8 +27,42 @@ mod at {
 /// How many bits of an LSN a group says: the others follow from where it is looked for, and its checksum
 /// covers them.
 const PLACE_BITS: u32 = 43;
-/// The lag of a group that knows of nothing that is durable: a greater one cannot be said.
-const LAG_UNKNOWN: u16 = u16::MAX;
+/// How far the log that was durable ended before the group, in blocks; from [`Lag::COARSE`] on in so many at
+/// once, so that more than 8 GiB can be said. It is never less than it was.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Lag(u16);
+
+impl Lag {
+    /// What this bit says is in blocks of [`Lag::BLOCKS`].
+    const COARSE: u16 = 1 << 15;
+    const BLOCKS: u64 = 1 << 8;
+    /// It is not known of anything that it was durable.
+    const UNKNOWN: Lag = Lag(u16::MAX);
+
+    fn new(lsn: Lsn, durable: Lsn) -> Lag {
+        let blocks = block_of(lsn).saturating_sub(block_of(durable));
+        if blocks < u64::from(Self::COARSE) {
+            return Lag(blocks as u16);
+        }
+        let coarse = u16::try_from(blocks.div_ceil(Self::BLOCKS)).unwrap_or(u16::MAX);
+        Lag(Self::COARSE | coarse.min(Self::COARSE - 1))
+    }
+
+    /// What was durable at least, where a block begins, before a group at this position.
+    fn durable(self, lsn: Lsn) -> Lsn {
+        let blocks = match self {
+            Self::UNKNOWN => return Lsn(0),
+            Lag(fine) if fine < Self::COARSE => u64::from(fine),
+            Lag(coarse) => u64::from(coarse - Self::COARSE) * Self::BLOCKS,
+        };
+        Lsn(block_of(lsn).saturating_sub(blocks) * LOG_BLOCK_BYTES as u64)
+    }
+}
+
+/// The number of the block in which a position of the log lies.
+fn block_of(lsn: Lsn) -> u64 {
+    lsn.0 / LOG_BLOCK_BYTES as u64
+}
 
 /// The seed of all checksums in the log of one store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -194,9 +228,8 @@ impl Group {
         bytes[at::LEN..at::LEN + 4].copy_from_slice(&(len as u32).to_le_bytes());
         let place = (lsn.0 / GROUP_ALIGNMENT as u64).to_le_bytes();
         bytes[at::PLACE..at::LAG].copy_from_slice(&place[..at::LAG - at::PLACE]);
-        let lag = block_of(lsn).saturating_sub(block_of(durable));
-        let lag = u16::try_from(lag).unwrap_or(LAG_UNKNOWN);
-        bytes[at::LAG..at::INCARNATION].copy_from_slice(&lag.to_le_bytes());
+        let lag = Lag::new(lsn, durable).0.to_le_bytes();
+        bytes[at::LAG..at::INCARNATION].copy_from_slice(&lag);
         let incarnation = incarnation.to_le_bytes();
         bytes[at::INCARNATION..GROUP_HEADER_BYTES].copy_from_slice(&incarnation);
         let sum = seed.of_group(bytes, lsn);
@@ -249,11 +282,6 @@ fn clear_end(bytes: &mut [u8], end: usize) {
     }
 }
 
-/// The number of the block in which a position of the log lies.
-fn block_of(lsn: Lsn) -> u64 {
-    lsn.0 / LOG_BLOCK_BYTES as u64
-}
-
 /// What the header of a group says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupHeader {
@@ -277,18 +305,16 @@ impl GroupHeader {
         possible.then_some(len)
     }
 
-    /// The position that a group at the beginning of `bytes` claims; nothing is checked. A group says where
-    /// it is in a part of the stream of 8 TiB: of these positions it is the one that is nearest to `near`.
-    /// `None` if no group can begin here.
-    pub fn claimed_lsn(bytes: &[u8], near: Lsn) -> Option<Lsn> {
+    /// A group says where it is within a part of the stream that has so many bytes.
+    pub const PART_BYTES: u64 = 1 << PLACE_BITS;
+
+    /// The first position at or behind `from` that a group at the beginning of `bytes` may claim; the next
+    /// one is [`GroupHeader::PART_BYTES`] behind it. Nothing is checked. `None` if no group can begin here.
+    pub fn claimed_lsn(bytes: &[u8], from: Lsn) -> Option<Lsn> {
         Self::claimed_len(bytes).filter(|len| *len > 0)?;
         let header = bytes.get(..GROUP_HEADER_BYTES)?;
         let place = u64_at(header, at::PLACE) << GROUP_ALIGNMENT.ilog2();
-        let part = 1u64 << PLACE_BITS;
-        // How far behind the lowest position that is near enough.
-        let lowest = near.0.saturating_sub(part / 2);
-        let behind = place.wrapping_sub(lowest) & (part - 1);
-        lowest.checked_add(behind).map(Lsn)
+        from.0.checked_add(place.wrapping_sub(from.0) & (Self::PART_BYTES - 1)).map(Lsn)
     }
 
     /// Checks the group at the beginning of `bytes`, which was read at `lsn`.
@@ -318,15 +344,11 @@ impl GroupHeader {
 
     /// The header of a group that was verified before: `bytes` begin with all of its header.
     pub fn read(bytes: &[u8], lsn: Lsn) -> GroupHeader {
-        let lag = u16::from_le_bytes([bytes[at::LAG], bytes[at::LAG + 1]]);
-        let durable = match lag {
-            LAG_UNKNOWN => 0,
-            lag => block_of(lsn).saturating_sub(u64::from(lag)) * LOG_BLOCK_BYTES as u64,
-        };
+        let lag = Lag(u16::from_le_bytes([bytes[at::LAG], bytes[at::LAG + 1]]));
         GroupHeader {
             len: u32_at(bytes, at::LEN),
             lsn,
-            durable: Lsn(durable),
+            durable: lag.durable(lsn),
             incarnation: u32_at(bytes, at::INCARNATION),
         }
     }

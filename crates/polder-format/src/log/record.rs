@@ -15,7 +15,7 @@ use crate::{FormatError, Lsn, PageId, PageNo, PhysicalPageNo, SpaceId};
 /// zeros behind it if it is the last one of its group.
 pub const RECORD_BYTES_AT_MOST: usize = RecordHead::WIDE_BYTES + 40;
 
-/// The numbers of operations.
+/// The numbers of operations, 1 to 31.
 pub mod kind {
     /// [`Operation::FullPageImage`](super::Operation::FullPageImage).
     pub const IMAGE: u8 = 1;
@@ -121,7 +121,7 @@ pub enum Operation<'a> {
         added: bool,
         /// The version word.
         version: u64,
-        /// The whole key.
+        /// The whole key, of less than 65,536 bytes.
         key: &'a [u8],
         /// The value.
         value: LoggedValue<'a>,
@@ -392,7 +392,7 @@ impl RecordHead {
         let (space, page, len, rest) = if first & WIDE == 0 {
             let (head, rest) = rest.split_first_chunk::<{ Self::NARROW_BYTES - 1 }>()?;
             let page = u32_at(head, 0) >> 8;
-            let len = u16::from_le_bytes([head[4], head[5]]);
+            let len = u16_at(&head[4..]);
             (u32::from(head[0]), u64::from(page), u32::from(len), rest)
         } else {
             let (head, rest) = rest.split_first_chunk::<{ Self::WIDE_BYTES - 1 }>()?;
@@ -432,6 +432,10 @@ impl RecordHead {
         }
         out.0
     }
+}
+
+fn u16_at(bytes: &[u8]) -> u16 {
+    u16::from_le_bytes([bytes[0], bytes[1]])
 }
 
 /// Writes little-endian pieces of a content.
@@ -474,7 +478,7 @@ impl Out<'_> {
 const NARROW_COUNT_BITS: u32 = 28;
 
 /// The version word and the key's length of an insert, as bytes from the lowest on, and how many these are.
-/// Narrow: the length, below 2^7, and five bytes; wide: two bytes, of which the first one says so, and eight.
+/// Narrow: the length, below 2^7, and five bytes; wide: a byte that says so, the length, below 2^16, and the word.
 #[inline]
 fn version_and_len(version: u64, len: usize) -> (u128, usize) {
     let (incarnation, count) = (version >> 32, version & u64::from(u32::MAX));
@@ -482,8 +486,7 @@ fn version_and_len(version: u64, len: usize) -> (u128, usize) {
         let narrow = incarnation << NARROW_COUNT_BITS | count;
         return (u128::from(narrow << 8) | len as u128, 6);
     }
-    let len = (len >> 8 & 0x7f) | 0x80 | (len & 0xff) << 8;
-    (u128::from(version) << 16 | len as u128, 10)
+    (u128::from(version) << 24 | u128::from(len as u16) << 8 | 0x80, 11)
 }
 
 /// Reads little-endian pieces off a content.
@@ -517,8 +520,8 @@ impl<'a> Content<'a> {
             let count = narrow & ((1 << NARROW_COUNT_BITS) - 1);
             return Ok((narrow >> NARROW_COUNT_BITS << 32 | count, usize::from(first)));
         }
-        let low = self.take(1)?[0];
-        Ok((self.word()?, usize::from(first & 0x7f) << 8 | usize::from(low)))
+        let len = u16_at(self.take(2)?);
+        Ok((self.word()?, usize::from(len)))
     }
 
     fn rest(&mut self) -> &'a [u8] {

@@ -107,7 +107,8 @@ impl Groups<'_> {
     fn is_left_over(&mut self) -> Result<bool, LogError> {
         let (seed, at) = (self.stream.file.seed, self.at);
         let bytes = self.stream.bytes(at.0, GROUP_HEADER_BYTES)?;
-        let Some(lsn) = GroupHeader::claimed_lsn(bytes, at) else { return Ok(false) };
+        let from = Lsn(at.0.saturating_sub(GroupHeader::PART_BYTES));
+        let Some(lsn) = GroupHeader::claimed_lsn(bytes, from) else { return Ok(false) };
         let len = GroupHeader::claimed_len(bytes).filter(|len| *len as u64 <= GROUP_BYTES_MAX);
         let Some(len) = len.filter(|_| lsn < at) else { return Ok(false) };
         if len as u64 > LEFT_OVER_BYTES_MAX {

@@ -84,7 +84,7 @@ impl Segments {
             all.push(Segment { region, held });
         }
         let held = all.iter().filter_map(|segment: &Segment| segment.held);
-        let near = held.map(|held| held.start).max().unwrap_or(Lsn(0));
+        let near = held.map(|held| held.start).max();
         for index in damaged {
             all[index].held = claimed(&*device, seed, &all[index].region, len, near)?;
         }
@@ -275,25 +275,28 @@ fn is_superseded(all: &[Segment], index: usize) -> bool {
 
 /// What a segment holds whose header is torn or damaged: its groups know where they belong. Without
 /// this a damaged header would look like the end of the log. One that is whole tells best; one
-/// that reaches beyond the segment is only found to be valid when the log is read.
+/// that reaches beyond the segment is only found to be valid when the log is read. `near`: where another
+/// segment begins.
 fn claimed(
     device: &dyn Device,
     seed: LogSeed,
     region: &Region,
-    len: u64,
-    near: Lsn,
+    len_of_file: u64,
+    near: Option<Lsn>,
 ) -> io::Result<Option<SegmentHeader>> {
+    let from = near.map_or(0, |near| near.0.saturating_sub(GroupHeader::PART_BYTES / 2));
     let mut reaches_beyond = None;
-    let there = region.end().min(len / BLOCK * BLOCK) - region.offset - BLOCK;
+    let there = region.end().min(len_of_file / BLOCK * BLOCK) - region.offset - BLOCK;
     for within in (0..there).step_by(LOG_BLOCK_BYTES) {
         let at = region.offset + BLOCK + within;
         let block = read_block(device, at, LOG_BLOCK_BYTES)?;
-        let Some(lsn) = GroupHeader::claimed_lsn(&block, near).filter(|lsn| lsn.0 >= within) else {
-            continue;
-        };
+        let claimed = GroupHeader::claimed_lsn(&block, Lsn(from));
+        let Some(lsn) = claimed.filter(|lsn| lsn.0 >= within) else { continue };
         let Some(len) = GroupHeader::claimed_len(&block).map(|len| len as u64) else { continue };
         let start = Lsn(lsn.0 - within);
-        if !start.0.is_multiple_of(BLOCK) || start.0 >= 1 << 62 {
+        // What the log still needs lies within the length of its file.
+        let is_near = near.is_none_or(|near| start.0.abs_diff(near.0) <= len_of_file);
+        if !start.0.is_multiple_of(BLOCK) || !is_near {
             continue;
         }
         let rest = there - within;

@@ -100,7 +100,7 @@ fn has_later_group(segment: &[u8], seed: LogSeed, behind: Lsn) -> bool {
     let stream = &segment[LOG_BLOCK_BYTES..];
     let mut groups = (0..stream.len()).step_by(LOG_BLOCK_BYTES).map(|at| &stream[at..]);
     groups.any(|group| {
-        let lsn = GroupHeader::claimed_lsn(group, behind).filter(|lsn| *lsn >= behind);
+        let lsn = GroupHeader::claimed_lsn(group, behind);
         lsn.is_some_and(|lsn| GroupHeader::verify(group, seed, lsn).is_ok())
     })
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use polder_format::log::{LogHeader, LogSeed, RegionKind, SegmentHeader};
+use polder_format::log::{GROUP_HEADER_BYTES, LogHeader, LogSeed, RegionKind, SegmentHeader};
 use polder_format::{FormatError, Lsn, SpaceId};
 use polder_log::{LogError, WalWriter};
 use polder_pool::device::Device;
@@ -115,14 +115,14 @@ fn what_an_earlier_life_left_behind_is_not_replayed() {
     // (That they were durable is known by themselves: take that away.)
     for block in 16..20 {
         let at = file.offset(Lsn(FIRST.0 + block * 4096));
-        let stale = crashed.peek(at, 24);
-        assert_ne!(stale, [0; 24]);
+        let stale = crashed.peek(at, GROUP_HEADER_BYTES);
+        assert_ne!(stale, [0; GROUP_HEADER_BYTES]);
     }
     let found = open(&crashed).find_end(&old, &mut |_| {});
     assert!(matches!(found, Err(LogError::Damaged { .. })), "they know: {found:?}");
     // Without the groups that know of it the log ends there, and goes on.
     for block in 16..20 {
-        crashed.corrupt(file.offset(Lsn(FIRST.0 + block * 4096)) + 16, 4, 1);
+        crashed.corrupt(file.offset(Lsn(FIRST.0 + block * 4096)) + 15, 4, 1);
     }
     let second = go_on(&crashed, 2);
     let lsn = append(&second, 100, 3000);

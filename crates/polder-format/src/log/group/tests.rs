@@ -98,9 +98,11 @@ fn positions_are_claimed_and_checked_however_far_the_log_has_come() {
         assert!(GroupHeader::verify(&bytes, SEED, Lsn(lsn + part)).is_err());
         assert!(GroupHeader::verify(&bytes, SEED, Lsn(lsn.wrapping_sub(part))).is_err());
         assert!(GroupHeader::verify(&bytes, SEED, Lsn(lsn + 8)).is_err());
-        for near in [lsn - 8, lsn, lsn + 8, lsn + part / 2 - 8, lsn.saturating_sub(part / 2 - 8)] {
-            assert_eq!(GroupHeader::claimed_lsn(&bytes, Lsn(near)), Some(Lsn(lsn)), "near {near}");
+        let claimed = |from: u64| GroupHeader::claimed_lsn(&bytes, Lsn(from)).map(|lsn| lsn.0);
+        for from in [lsn, lsn - 8, lsn.saturating_sub(part / 2), lsn.saturating_sub(part - 8)] {
+            assert_eq!(claimed(from), Some(lsn), "from {from}");
         }
+        assert_eq!(claimed(lsn + 8), Some(lsn + part));
     }
 }
 
@@ -112,13 +114,18 @@ fn what_is_durable_is_known_to_the_block_or_not_at_all() {
         let bytes = group.seal(SEED, Lsn(lsn), Lsn(durable), 3);
         GroupHeader::verify(bytes, SEED, Lsn(lsn)).unwrap().durable.0
     };
-    let far = u64::from(LAG_UNKNOWN) * 4096;
+    let far = u64::from(Lag::COARSE) * 4096;
     for (lsn, durable) in [(8192, 8192), (8200, 4096), (12280, 8192), (far + 4088, 4096)] {
         assert_eq!(told(lsn, durable), durable);
     }
-    // Never more than that.
+    // Never more than that, and to a MiB less.
     assert_eq!(told(12280, 8200), 8192);
-    assert_eq!(told(far + 4096, 4096), 0);
+    let (coarse, gib) = (Lag::BLOCKS * 4096, 1u64 << 30);
+    for lag in [far, far + 4096, far + coarse, gib, 7 * gib + 12288] {
+        let (durable, lsn) = (5 << 20, (5 << 20) + lag);
+        assert!((durable - coarse + 1..=durable).contains(&told(lsn, durable)), "{lag}");
+    }
+    assert_eq!(told(9 * gib, 4096), 0);
     assert_eq!(told(u64::MAX >> 2 & !7, 4096), 0);
 }
 
@@ -171,7 +178,7 @@ proptest! {
     fn an_insert_comes_back_whatever_is_large(
         (space, page, version) in (0u64..1 << 28, 0u64..1 << 34, any::<u64>()),
         shifts in [0..28u32, 0..34, 0..64],
-        (key_len, len) in (0usize..300, prop_oneof![0usize..600, 65_000usize..66_000]),
+        (key_len, len) in (prop_oneof![0usize..300, 32_000usize..65_536], prop_oneof![0usize..600, 65_000usize..66_000]),
         added: bool,
     ) {
         let page = PageId::new(
