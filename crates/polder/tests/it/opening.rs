@@ -280,7 +280,7 @@ fn rewrite(path: &Path, change: impl Fn(&mut [u8])) {
 #[test]
 fn a_newer_format_is_refused_in_words() {
     let changes: [fn(&mut [u8]); 3] =
-        [|block| block[56] = 4, |block| block[48] = 1, |block| block[12] = 3];
+        [|block| block[56] = 4, |block| block[48] = 1, |block| block[12] += 1];
     for change in changes {
         let dir = tempfile::tempdir().unwrap();
         Store::open(tight(dir.path())).unwrap().close().unwrap();
