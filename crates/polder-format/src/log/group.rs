@@ -26,17 +26,18 @@ mod at {
 
 /// How many bits of an LSN a group says: the others follow from where it is looked for, and its checksum
 /// covers them.
-const PLACE_BITS: u32 = 43;
-/// How far the log that was durable ended before the group, in blocks; from [`Lag::COARSE`] on in so many at
-/// once, so that more than 8 GiB can be said. It is never less than it was.
+const PLACE_BITS: u32 = 8 * (at::LAG - at::PLACE) as u32 + GROUP_ALIGNMENT.ilog2();
+
+/// How far before the group the durable log ended, in blocks, rounded up: from 128 MiB on to a MiB, so that
+/// nearly 8 GiB can be said. Rounding makes less of the log durable than was, and never more.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Lag(u16);
 
 impl Lag {
-    /// What this bit says is in blocks of [`Lag::BLOCKS`].
+    /// With this bit, what the others say counts for [`Lag::BLOCKS`] blocks each.
     const COARSE: u16 = 1 << 15;
     const BLOCKS: u64 = 1 << 8;
-    /// It is not known of anything that it was durable.
+    /// Nothing is known to have been durable.
     const UNKNOWN: Lag = Lag(u16::MAX);
 
     fn new(lsn: Lsn, durable: Lsn) -> Lag {
@@ -269,7 +270,7 @@ impl Pad {
     }
 }
 
-/// Clears what is behind `end`: mostly a part of the last word, which is faster as a whole.
+/// Clears what is behind `end`: mostly a part of the last word, for which no function need be called.
 #[inline]
 fn clear_end(bytes: &mut [u8], end: usize) {
     let unused = bytes.len() - end;

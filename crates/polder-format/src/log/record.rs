@@ -4,9 +4,8 @@
 //! operation's content means has to change, it gets another number.
 //!
 //! Nearly all that a record says is small. So the numbers that each has, those of its head and an insert's
-//! version, come in two forms: *narrow*, in so many bytes as they take almost always, and *wide*. (Numbers that
-//! tell byte by byte whether they go on take no fewer, and several times as long to write: how long one is can
-//! hardly be predicted.)
+//! version, come in two forms: *narrow*, in so many bytes as they take almost always, and *wide*. (Varints
+//! take as many, and longer to write: the length of a page's number can hardly be predicted.)
 
 use crate::header::{u32_at, u64_at};
 use crate::{FormatError, Lsn, PageId, PageNo, PhysicalPageNo, SpaceId};
@@ -61,6 +60,7 @@ pub mod flag {
 /// In the first byte of a record: its head is wide. Below the flags is the operation's number.
 const WIDE: u8 = 1 << 7;
 const NUMBER: u8 = (1 << 5) - 1;
+const _: () = assert!(kind::END_OF_RECOVERY <= NUMBER, "it is the greatest number");
 
 /// A value in an insert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -481,6 +481,7 @@ const NARROW_COUNT_BITS: u32 = 28;
 /// Narrow: the length, below 2^7, and five bytes; wide: a byte that says so, the length, below 2^16, and the word.
 #[inline]
 fn version_and_len(version: u64, len: usize) -> (u128, usize) {
+    debug_assert!(len < 1 << 16, "a key of {len} bytes cannot be logged");
     let (incarnation, count) = (version >> 32, version & u64::from(u32::MAX));
     if len < 1 << 7 && incarnation < 1 << 12 && count < 1 << NARROW_COUNT_BITS {
         let narrow = incarnation << NARROW_COUNT_BITS | count;

@@ -294,9 +294,7 @@ fn claimed(
         let Some(lsn) = claimed.filter(|lsn| lsn.0 >= within) else { continue };
         let Some(len) = GroupHeader::claimed_len(&block).map(|len| len as u64) else { continue };
         let start = Lsn(lsn.0 - within);
-        // What the log still needs lies within the length of its file.
-        let is_near = near.is_none_or(|near| start.0.abs_diff(near.0) <= len_of_file);
-        if !start.0.is_multiple_of(BLOCK) || !is_near {
+        if !start.0.is_multiple_of(BLOCK) {
             continue;
         }
         let rest = there - within;
@@ -306,7 +304,10 @@ fn claimed(
                 let incarnation = GroupHeader::read(&block, lsn).incarnation;
                 return Ok(Some(SegmentHeader { start, incarnation }));
             }
-        } else if len <= GROUP_BYTES_MAX {
+        } else if len <= GROUP_BYTES_MAX
+            // What the log still needs lies within the length of its file.
+            && near.is_none_or(|near| start.0.abs_diff(near.0) <= len_of_file)
+        {
             // Of an incarnation before all others (`SEG-1`): another segment knows better.
             reaches_beyond.get_or_insert(SegmentHeader { start, incarnation: 0 });
         }

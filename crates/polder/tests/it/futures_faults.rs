@@ -11,7 +11,10 @@ use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use polder::{AsyncTable, BatchError, Change, Durability, Store, StoreError, WriteBatch};
+use polder::{
+    AsyncTable, BatchError, Change, Durability, Store, StoreError, Table, TranslationKind,
+    WriteBatch,
+};
 use polder_format::{PageKind, header_at};
 use polder_pool::device::{Batch, Device, Request, RequestQueue};
 use polder_testkit::{Errno, FaultPlan, Operation, Random, SimDisk, When};
@@ -368,9 +371,9 @@ fn a_poll_does_not_wait_where_a_write_has_to() {
     assert_eq!(table.get("k").unwrap(), Some(b"v".to_vec()));
 }
 
-/// A leaf as it was before it was split: sound by itself, and not what the page above says of it.
-#[test]
-fn a_page_that_contradicts_the_one_above_is_named() {
+/// Opens a store of 4000 keys of which so many leaves are as they were before they were split: sound by
+/// themselves, and not what the page above says of them.
+fn with_old_leaves(leaves: usize) -> impl Fn(TranslationKind) -> (Store, Table) {
     let disks = disk();
     let fill = |numbers: std::ops::Range<u64>, step: u64| {
         let store = disks.open(quick("simulated")).unwrap();
@@ -389,34 +392,75 @@ fn a_page_that_contradicts_the_one_above_is_named() {
         old != new && old[header_at::KIND] == PageKind::TREE_LEAF.0 && old[id.clone()] == new[id]
     };
     // Neither the first one nor the catalogue's.
-    let at = (0..before.len()).step_by(4096).filter(is_old_leaf).nth(8).unwrap();
-    image[at..at + 4096].copy_from_slice(&before[at..at + 4096]);
+    let old: Vec<_> = (0..before.len()).step_by(4096).filter(is_old_leaf).skip(8).collect();
+    for at in old.into_iter().step_by(3).take(leaves) {
+        image[at..at + 4096].copy_from_slice(&before[at..at + 4096]);
+    }
     let log = disks.log.image();
-    let open = || {
+    move |kind| {
         let disk = |image: &[u8]| SimDisk::from_image(image, FaultPlan::new(1));
-        let options = quick("damaged").memory_budget(4 << 20);
+        let options = quick("damaged").memory_budget(4 << 20).translation(kind);
         let store = Disks { data: disk(&image), log: disk(&log) }.open(options).unwrap();
         let table = store.table("t").unwrap();
         (store, table)
-    };
+    }
+}
+
+/// However often it is asked for, and in whichever way: what was told once does not stay in memory.
+#[test]
+fn a_page_that_contradicts_the_one_above_is_named_each_time() {
+    let open = with_old_leaves(1);
+    for &kind in TranslationKind::ALL {
+        let (store, table) = open(kind);
+        let get = |number: u64| table.get(number.to_be_bytes()).err().map(|error| (number, error));
+        let (number, called) = (0..4000).find_map(get).unwrap();
+        assert!(matches!(called, StoreError::Corrupt { .. }), "{called}");
+        let (key, called) = (number.to_be_bytes(), full_text(&called));
+        for _ in 0..3 {
+            assert_eq!(full_text(&table.get(key).unwrap_err()), called, "{kind:?}");
+            let again = table.get_many(&[key], |_, _| ()).unwrap_err();
+            let StoreError::Key { source, .. } = &again else { panic!("{again}") };
+            assert_eq!(full_text(source), called, "{kind:?}");
+            let again = block_on(table.asynchronous().get(key)).unwrap_err();
+            assert_eq!(full_text(&again), called, "{kind:?}");
+        }
+        drop(store);
+    }
+}
+
+/// Lookups that are under way beside one that fails load pages, too, which are looked at.
+#[test]
+fn each_page_that_contradicts_the_one_above_is_named() {
+    let open = with_old_leaves(3);
+    for &kind in TranslationKind::ALL {
+        let (_store, table) = open(kind);
+        let keys: Vec<_> = (0..2000u64).step_by(8).map(u64::to_be_bytes).collect();
+        let fails = |table: &Table| -> Vec<_> {
+            keys.iter().filter(|key| table.get(key).is_err()).collect()
+        };
+        let bad = fails(&table);
+        // At least one key of each of the three leaves.
+        assert!(bad.len() >= 3);
+        let (_store, table) = open(kind);
+        // What tells where leaves lie must be in memory, for many reads to be under way.
+        table.get(keys.last().unwrap()).unwrap();
+        table.get_many(&keys, |_, _| ()).unwrap_err();
+        assert_eq!(fails(&table), bad, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_page_that_contradicts_the_one_above_is_named() {
+    let open = with_old_leaves(1);
+    let open = || open(TranslationKind::default());
     let (store, table) = open();
     let get = |number: u64| table.get(number.to_be_bytes()).err().map(|error| (number, error));
     let (number, called) = (0..4000).find_map(get).unwrap();
     assert!(matches!(called, StoreError::Corrupt { .. }), "{called}");
-    // And so is whoever asks for it again, in any way.
-    for _ in 0..3 {
-        let again = table.get(number.to_be_bytes()).unwrap_err();
-        assert_eq!(full_text(&again), full_text(&called));
-        let again = table.get_many(&[number.to_be_bytes()], |_, _| ()).unwrap_err();
-        let StoreError::Key { source, .. } = &again else { panic!("{again}") };
-        assert_eq!(full_text(source), full_text(&called));
-    }
     drop(store);
     let (_store, table) = open();
-    for _ in 0..3 {
-        let error = block_on(table.asynchronous().get(number.to_be_bytes())).unwrap_err();
-        assert_eq!(full_text(&error), full_text(&called));
-    }
+    let error = block_on(table.asynchronous().get(number.to_be_bytes())).unwrap_err();
+    assert_eq!(full_text(&error), full_text(&called));
     let (_store, table) = open();
     let mut range = table.asynchronous().range(number.to_be_bytes()..);
     let error = block_on(range.next()).unwrap().unwrap_err();
